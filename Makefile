@@ -1,5 +1,5 @@
 # Targets only; the logic is in scripts/.
-.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build book packages image repo install-test systemd wheel sbom web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods hostile-trial soak bench-smoke bench-hot build book packages image repo install-test systemd wheel sbom web sample clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -27,6 +27,9 @@ sanitize: ## Loom models; address, race and Miri checks of unsafe code: KINDS="a
 
 floods: ## Latency of a viewer while a client floods the server: OPTIONS="--seconds 5 churn"
 	@python3 scripts/floods.py $(OPTIONS)
+
+hostile-trial: ## Attacks on a server with its defaults, beside viewers; 8 minutes: OPTIONS="churn"
+	@python3 scripts/hostile_trial.py $(OPTIONS)
 
 soak: ## Hours of viewers and faults, in pieces that add up (root): HOURS=0.25 OPTIONS="--out DIR"
 	@python3 scripts/soak --hours $(or $(HOURS),0.25) $(OPTIONS)

@@ -15,6 +15,21 @@ if [ -z "${HEADLONG_BIN:-}" ]; then
 fi
 scripts/sample.sh
 
+# Titles that the server packages, in two sizes each: in one piece, and in fragments with and without
+# an index of them.
+packaged=$(mktemp -d)
+for height in 90 180; do
+    ffmpeg -nostdin -hide_banner -loglevel error -y -i sample/test-card.mp4 -t 30 \
+        -vf scale=-2:$height -c:v libx264 -preset ultrafast -pix_fmt yuv420p \
+        -g 50 -keyint_min 50 -sc_threshold 0 -c:a copy -movflags +faststart \
+        "$packaged/whole_$height.mp4"
+    fragments=+frag_keyframe+empty_moov+default_base_moof
+    for form in with-index:$fragments without-index:$fragments+skip_trailer; do
+        ffmpeg -nostdin -hide_banner -loglevel error -y -i "$packaged/whole_$height.mp4" -c copy \
+            -movflags "${form#*:}" "$packaged/${form%%:*}_$height.mp4"
+    done
+done
+
 CHROMIUM=${CHROMIUM:-$(command -v chromium)}
 export CHROMIUM
 free_port() {
@@ -23,16 +38,31 @@ free_port() {
 }
 listen=127.0.0.1:$(free_port)
 admin=127.0.0.1:$(free_port)
+second=127.0.0.1:$(free_port)
 HEADLONG_PAGE=http://$admin/
 export HEADLONG_PAGE
 
+# Two servers with the same titles, between which players are steered.
 log=$(mktemp)
-config=$(mktemp)
-echo 'package = "on"' >"$config"
-"$HEADLONG_BIN" serve sample --config "$config" --memory 128MiB \
+configs=$(mktemp -d)
+{
+    echo 'title = "folder"'
+    for box in "first=$listen" "second=$second"; do
+        printf '[box.%s]\naddress = "%s"\nadmin = "%s"\nurl = "http://%s"\n' \
+            "${box%%=*}" "${box#*=}" "$admin" "${box#*=}"
+    done
+} >"$configs/fleet.toml"
+for box in first second; do
+    printf 'package = "on"\n[steering]\nfleet = "fleet.toml"\nbox = "%s"\n' $box >"$configs/$box.toml"
+done
+"$HEADLONG_BIN" serve sample "$packaged" --config "$configs/first.toml" --memory 128MiB \
     --listen "$listen" --admin "$admin" >"$log" 2>&1 &
 server=$!
-trap 'kill "$server" 2>/dev/null || true; wait "$server" || true; rm -f "$log" "$config"' EXIT
+"$HEADLONG_BIN" serve sample "$packaged" --config "$configs/second.toml" --memory 128MiB \
+    --listen "$second" --admin off >>"$log" 2>&1 &
+other=$!
+trap 'kill "$server" "$other" 2>/dev/null || true; wait "$server" "$other" || true
+    rm -rf "$log" "$configs" "$packaged"' EXIT
 trap 'exit 1' HUP INT TERM
 
 tries=0

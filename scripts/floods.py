@@ -421,11 +421,16 @@ class Flooding:
         self.process = multiprocessing.Process(target=flood, args=(which, self.over, self.told), daemon=True)
         self.process.start()
 
-    def end(self):
-        """Stops it; returns what became of its connections and requests, as text."""
+    def end_counts(self):
+        """Stops it; returns what became of its connections and requests."""
         self.over.set()
         became = self.told.get(timeout=60)
         self.process.join(60)
+        return became
+
+    def end(self):
+        """Stops it; returns the same as text."""
+        became = self.end_counts()
         return ", ".join(f"{number} {what}" for what, number in sorted(became.items()))
 
 

@@ -2,7 +2,8 @@
 
 use headlong_http::PlannedBody;
 use headlong_package::{
-    HeaderReader, Links, PackageFault, Presentation, ReadStep, Resource, Title, TitleFile, Version,
+    HeaderReader, Links, PackageFault, Presentation, ReadStep, Resource, Title, TitleFile,
+    TitleHeaders, Version,
 };
 use headlong_units::Duration;
 
@@ -20,8 +21,14 @@ pub fn run(data: &[u8]) {
     let size_min = crate::input::number(words.next().unwrap_or_default()) % FILE_BYTES_MAX;
     let bytes = crate::mp4_header::assemble(words);
     let size = size_min.max(bytes.len() as u64);
-    match index(&bytes, size) {
-        Ok(title) => check(&title, size),
+    let headers = |reader| headers(&bytes, size, reader);
+    let index = |reader| headers(reader)?.index(Duration::from_secs(2));
+    let made = match index(HeaderReader::new(size)) {
+        Err(PackageFault::FragmentIndex) => index(HeaderReader::without_index(size)),
+        made => made,
+    };
+    match made {
+        Ok(title) => check(&title, size, headers),
         Err(fault) => {
             let text = fault.to_string();
             assert!(!text.contains('\n') && text.len() < 200, "{text}");
@@ -29,12 +36,15 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn index(bytes: &[u8], size: u64) -> Result<Title, PackageFault> {
-    let mut reader = HeaderReader::new(size);
+fn headers(
+    bytes: &[u8],
+    size: u64,
+    mut reader: HeaderReader,
+) -> Result<TitleHeaders, PackageFault> {
     let mut step = reader.step(0, &[])?;
     loop {
         match step {
-            ReadStep::Ready(headers) => return headers.index(Duration::from_secs(2)),
+            ReadStep::Ready(headers) => return Ok(headers),
             ReadStep::Wants(range) => {
                 assert!(!range.is_empty() && range.end <= size, "{range:?}");
                 let mut wanted = vec![0; range.len() as usize];
@@ -50,7 +60,11 @@ fn index(bytes: &[u8], size: u64) -> Result<Title, PackageFault> {
     }
 }
 
-fn check(title: &Title, size: u64) {
+fn check(
+    title: &Title,
+    size: u64,
+    headers: impl Fn(HeaderReader) -> Result<TitleHeaders, PackageFault>,
+) {
     assert!(title.memory_bytes() <= MEMORY_MAX);
     let links = Links::new("t=\"");
     let outline = title.outline();
@@ -73,7 +87,13 @@ fn check(title: &Title, size: u64) {
         assert!(!is_missing, "{name}");
         // Some of many.
         for number in (0..title.segments()).take(50) {
-            if let Ok(Some(body)) = title.segment(rendition, number) {
+            let segment = match title.heads_of(number).map(&headers) {
+                None => title.segment(rendition, number),
+                Some(heads) => {
+                    heads.and_then(|heads| title.segment_by_heads(rendition, number, &heads))
+                }
+            };
+            if let Ok(Some(body)) = segment {
                 check_segment(&body, size);
             }
         }

@@ -1,7 +1,7 @@
 //! Input: a trace of viewers, in JSON lines or a dialect of wsesslog.
 
 use headlong_player::SessionPlan;
-use headlong_workload::{Dialect, Trace};
+use headlong_workload::Trace;
 
 /// References are valid, and a trace written as JSON lines parses to the same trace.
 pub fn run(data: &[u8]) {
@@ -23,9 +23,7 @@ pub fn run(data: &[u8]) {
             }
         }
     }
-    let text = trace
-        .to_text(Dialect::Headlong)
-        .expect("our dialect is complete");
+    let text = trace.to_text();
     let again = Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     assert_eq!(again, trace);
 }

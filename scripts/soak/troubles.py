@@ -188,7 +188,7 @@ class Settings(Trouble):
             "policy": self.random.choice(["fixed", "proportional", "square-root", "first-grow"]),
             "prefetch": self.random.choice(["auto", "512KiB", "2MiB", "6MiB"]),
             "order": self.random.choice(["fcfs", "elevator", "deadline-elevator"]),
-            "retention": self.random.choice(["lru", "interval", "page-cache"]),
+            "retention": self.random.choice(["lru", "popularity", "page-cache"]),
             "direct": self.random.choice([True, True, False]),
         }
         server.settings = settings

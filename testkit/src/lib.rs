@@ -25,7 +25,7 @@ pub mod server;
 mod skip;
 pub mod slow_disk;
 
-pub use block_device::{BlockDevice, RawDevice};
+pub use block_device::{BlockDevice, FileExtent, RawDevice};
 pub use headlong_vdisk::scratch::{self, Scratch};
 pub use program_run::ProgramRun;
 pub use replacements::is_alive;

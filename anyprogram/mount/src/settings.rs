@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use headlong_config::{
-    Config, DeviceOverride, FORMER_OF_DEVICES, LogLevel, device_rows, disk_rows, memory_available,
-    page_of, time_scale,
+    Config, DeviceOverride, LogLevel, device_rows, disk_rows, memory_available, page_of, time_scale,
 };
 use headlong_engine::Admission;
 use headlong_settings::{
@@ -76,20 +75,26 @@ impl Default for Settings {
     }
 }
 
-/// Command-line options; each overrides the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Command-line options; each overrides the key of its name in the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct Flags {
-    /// The tree, instead of `directory`.
+    /// Folder whose tree is mounted
+    #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// The mount point, instead of `mount_point`.
+    /// Empty folder at which it is mounted
+    #[arg(value_name = "MOUNTPOINT")]
     pub mount_point: Option<PathBuf>,
-    /// `--memory`.
+    /// Memory for read data, all disks together, such as 4GiB
+    #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// `--policy`.
+    /// Rule for the size of a prefetch, as for serve
+    #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// `--prefetch`.
+    /// The policy's reference size, such as 8MiB, or how it is found: auto, auto-paper
+    #[arg(long, value_name = "SIZE|auto")]
     pub prefetch: Option<String>,
-    /// `--time-scale`.
+    /// For experiments: how many times faster the engine's clocks run
+    #[arg(long, value_name = "N", hide = true)]
     pub time_scale: Option<String>,
 }
 
@@ -235,7 +240,6 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
     settings.disks.engine.skip_bytes = SKIP_BYTES;
     for name in document.children("device") {
         let mut device = DeviceOverride::default();
-        document.reject_former(&format!("device.{name}"), FORMER_OF_DEVICES);
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);
         settings.disks.device.insert(name, device);
     }

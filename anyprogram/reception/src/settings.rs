@@ -73,20 +73,26 @@ impl Default for Settings {
     }
 }
 
-/// Command-line options; each overrides the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Command-line options; each overrides the key of its name in the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct Flags {
-    /// `--socket`.
+    /// Path of the socket for programs
+    #[arg(long, value_name = "PATH")]
     pub socket: Option<String>,
-    /// `--mode`.
+    /// Service for them: full, serialize, track
+    #[arg(long, value_name = "NAME")]
     pub mode: Option<String>,
-    /// `--memory`.
+    /// Memory for prefetched data, of all disks together, such as 1GiB
+    #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// `--policy`.
+    /// Rule for the size of a prefetch, as for serve
+    #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// `--prefetch`.
+    /// The policy's reference size, such as 2MiB, or how it is found: auto, auto-paper
+    #[arg(long, value_name = "SIZE|auto")]
     pub prefetch: Option<String>,
-    /// `--time-scale`.
+    /// For experiments: how many times faster the engine's clocks run
+    #[arg(long, value_name = "N", hide = true)]
     pub time_scale: Option<String>,
 }
 

@@ -20,15 +20,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Yes,
-        Self::No,
-        Self::Shown,
-        Self::Fitted,
-        Self::NotMeasured,
-    ];
-
     /// The word in tables.
     pub const fn word(self) -> &'static str {
         match self {

@@ -9,17 +9,15 @@
 //! same input gives the same bytes; a file is written completely or not at all.
 
 mod chart;
-mod disk_trace;
 mod html;
 mod output;
 mod page;
 mod standard_error;
 mod table;
 
-pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series, group_thousands};
-pub use disk_trace::{
-    DiskAccess, DiskTraceError, divergence_by_size, latency_cdf, lba_over_transactions,
-    maximum_rates, read_disk_trace,
+pub use chart::{
+    Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series, divergence_by_size,
+    group_thousands, latency_cdf, lba_over_transactions, maximum_rates,
 };
 pub use output::{Output, OutputIsInput, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};

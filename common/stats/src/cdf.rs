@@ -10,7 +10,6 @@ use crate::sample_error::SampleError;
 pub struct Cdf {
     /// Distinct values in ascending order, each with the weight at or below it.
     steps: Vec<(f64, f64)>,
-    count: usize,
     sum: f64,
 }
 
@@ -58,16 +57,7 @@ impl Cdf {
                 _ => steps.push((value, total)),
             }
         }
-        Ok(Self {
-            steps,
-            count: sorted.len(),
-            sum,
-        })
-    }
-
-    /// Number of samples with a weight above zero.
-    pub fn count(&self) -> usize {
-        self.count
+        Ok(Self { steps, sum })
     }
 
     /// Total weight: the count, or the bytes.
@@ -80,11 +70,6 @@ impl Cdf {
         self.sum / self.weight()
     }
 
-    /// The smallest value.
-    pub fn min(&self) -> f64 {
-        self.steps.first().map_or(f64::NAN, |step| step.0)
-    }
-
     /// The largest value.
     pub fn max(&self) -> f64 {
         self.steps.last().map_or(f64::NAN, |step| step.0)
@@ -95,12 +80,6 @@ impl Cdf {
         let wanted = share.clamp(0.0, 1.0) * self.weight();
         let at = self.steps.partition_point(|step| step.1 < wanted);
         self.steps.get(at).map_or_else(|| self.max(), |step| step.0)
-    }
-
-    /// The fraction of the weight at values below `value`, exclusive (libception Figure 6:
-    /// "sequences that are shorter than").
-    pub fn share_below(&self, value: f64) -> f64 {
-        self.share_of_first(self.steps.partition_point(|step| step.0 < value))
     }
 
     /// The fraction of the weight at or below `value`: the distribution function.
@@ -149,10 +128,9 @@ mod tests {
     #[test]
     fn quantiles_and_fractions_match_the_staircase() {
         let cdf = Cdf::of([3.0, 1.0, 2.0, 2.0]).expect("samples");
-        assert_eq!((cdf.count(), cdf.weight(), cdf.mean()), (4, 4.0, 2.0));
-        assert_eq!((cdf.min(), cdf.max()), (1.0, 3.0));
-        assert_eq!((cdf.share_below(2.0), cdf.share_up_to(2.0)), (0.25, 0.75));
-        assert_eq!((cdf.share_below(1.0), cdf.share_up_to(9.0)), (0.0, 1.0));
+        assert_eq!((cdf.weight(), cdf.mean(), cdf.max()), (4.0, 2.0, 3.0));
+        let shares = [0.5, 1.0, 2.0, 9.0].map(|value| cdf.share_up_to(value));
+        assert_eq!(shares, [0.0, 0.25, 0.75, 1.0]);
         for (share, value) in [
             (0.0, 1.0),
             (0.25, 1.0),
@@ -168,7 +146,7 @@ mod tests {
     #[test]
     fn samples_are_weighted() {
         let cdf = Cdf::of_weighted([(1.0, 1.0), (2.0, 0.0), (4.0, 3.0)]).expect("samples");
-        assert_eq!((cdf.count(), cdf.mean()), (2, 3.25));
+        assert_eq!(cdf.mean(), 3.25);
         assert_eq!((cdf.share_up_to(1.0), cdf.quantile(0.5)), (0.25, 4.0));
     }
 
@@ -194,7 +172,7 @@ mod tests {
             let cdf = Cdf::of(values.iter().map(|v| f64::from(*v))).expect("samples");
             let value = cdf.quantile(share);
             prop_assert!(cdf.share_up_to(value) >= share - 1e-12);
-            prop_assert!(cdf.share_below(value) <= share + 1e-12);
+            prop_assert!(cdf.share_up_to(value - 0.5) <= share + 1e-12);
         }
 
         #[test]
@@ -205,7 +183,6 @@ mod tests {
             let points = cdf.points(points_max);
             prop_assert!(points.len() <= points_max.max(3), "{}", points.len());
             prop_assert_eq!(points.last().map(|p| p.1), Some(1.0));
-            prop_assert_eq!(points[0].0, cdf.min());
             let shares: Vec<f64> = points.iter().map(|p| cdf.share_up_to(p.0)).collect();
             prop_assert!(points.iter().zip(shares).all(|(p, s)| p.1 == s));
         }

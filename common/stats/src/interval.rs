@@ -25,17 +25,6 @@ impl ConfidenceInterval {
         (self.high - self.low) / 2.0
     }
 
-    /// Whether `value` lies in the interval, inclusive.
-    pub fn contains(&self, value: f64) -> bool {
-        self.low <= value && value <= self.high
-    }
-
-    /// Whether the two intervals have a value in common. Intervals that do not overlap differ
-    /// significantly; if they overlap, this alone does not show whether they differ.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
-
     /// Applies a monotonically increasing function to both ends and the estimate, for example to
     /// transform logarithms back to ratios.
     pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
@@ -75,15 +64,8 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_touch_overlap() {
-        assert!(interval(1.0, 2.0).overlaps(&interval(2.0, 3.0)));
-        assert!(!interval(1.0, 2.0).overlaps(&interval(2.1, 3.0)));
-        assert!(interval(1.0, 2.0).contains(1.0) && !interval(1.0, 2.0).contains(0.9));
-        assert_eq!(interval(1.0, 2.0).half_width(), 0.5);
-    }
-
-    #[test]
     fn an_interval_prints_the_estimate_first() {
+        assert_eq!(interval(1.0, 2.0).half_width(), 0.5);
         assert_eq!(format!("{}", interval(1.0, 2.0)), "1.50 [1.00, 2.00]");
         assert_eq!(format!("{:.0}", interval(10.0, 20.0)), "15 [10, 20]");
     }

@@ -80,11 +80,6 @@ impl Sequences {
         self.sequences
     }
 
-    /// Number of moves from one sequence to the next.
-    pub fn seeks(&self) -> u64 {
-        self.sequences.saturating_sub(1)
-    }
-
     /// Bytes per sequence, if there is one: the work of a disk per repositioning.
     pub fn mean_bytes(&self) -> Option<f64> {
         (self.sequences > 0).then(|| self.bytes as f64 / self.sequences as f64)
@@ -140,12 +135,12 @@ mod tests {
         let trace = [read(0, 100), read(100, 100), read(500, 50), read(100, 50)];
         let sequences: Sequences = trace.into_iter().collect();
         assert_eq!((sequences.requests(), sequences.bytes()), (4, 300));
-        assert_eq!((sequences.sequences(), sequences.seeks()), (3, 2));
+        assert_eq!(sequences.sequences(), 3);
         assert_eq!(sequences.mean_bytes(), Some(100.0));
         let cdf = sequences.cdf().expect("requests");
         // A third of the bytes are in the two sequences of 50, the rest in the one of 200.
-        assert!(libm::fabs(cdf.share_below(200.0) - 1.0 / 3.0) < 1e-12);
-        assert_eq!((cdf.share_below(50.0), cdf.max()), (0.0, 200.0));
+        assert!(libm::fabs(cdf.share_up_to(199.0) - 1.0 / 3.0) < 1e-12);
+        assert_eq!((cdf.share_up_to(49.0), cdf.max()), (0.0, 200.0));
     }
 
     #[test]
@@ -159,7 +154,7 @@ mod tests {
     #[test]
     fn a_trace_without_requests_has_no_curve() {
         let sequences: Sequences = [read(5, 0)].into_iter().collect();
-        assert_eq!((sequences.seeks(), sequences.mean_bytes()), (0, None));
+        assert_eq!((sequences.sequences(), sequences.mean_bytes()), (0, None));
         assert!(sequences.cdf().is_err());
     }
 

@@ -3,30 +3,13 @@
 use crate::interval::ConfidenceInterval;
 use crate::student::student_t_quantile;
 
-/// Count, mean, variance, minimum and maximum of the values added; merging two summaries gives the
-/// summary of all values.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Count, mean and variance of the values added.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Summary {
     count: u64,
-    rejected: u64,
     mean: f64,
     /// Sum of squared deviations from the mean.
     squares: f64,
-    min: f64,
-    max: f64,
-}
-
-impl Default for Summary {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            rejected: 0,
-            mean: 0.0,
-            squares: 0.0,
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-        }
-    }
 }
 
 impl Summary {
@@ -36,44 +19,20 @@ impl Summary {
     }
 
     /// Adds a value (Welford's method: no sum of squares that loses digits). A value that is not
-    /// finite is counted as rejected.
+    /// finite is left out.
     pub fn add(&mut self, value: f64) {
         if !value.is_finite() {
-            self.rejected += 1;
             return;
         }
         self.count += 1;
         let before = value - self.mean;
         self.mean += before / self.count as f64;
         self.squares += before * (value - self.mean);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-    }
-
-    /// Adds the values of `other` (Chan, Golub and LeVeque 1979).
-    pub fn merge(&mut self, other: &Self) {
-        self.rejected += other.rejected;
-        if other.count == 0 {
-            return;
-        }
-        let (mine, theirs) = (self.count as f64, other.count as f64);
-        let apart = other.mean - self.mean;
-        self.count += other.count;
-        let all = self.count as f64;
-        self.mean += apart * theirs / all;
-        self.squares += other.squares + apart * apart * mine * theirs / all;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
     }
 
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
-    }
-
-    /// Number of values that were not finite; they are not included in any other result.
-    pub fn rejected(&self) -> u64 {
-        self.rejected
     }
 
     /// The mean, if there is a value.
@@ -84,21 +43,6 @@ impl Summary {
     /// The sample variance (divided by count - 1), if there are two values.
     pub fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).max(0.0))
-    }
-
-    /// The sample standard deviation, if there are two values.
-    pub fn deviation(&self) -> Option<f64> {
-        self.variance().map(libm::sqrt)
-    }
-
-    /// The minimum, if there is a value.
-    pub fn min(&self) -> Option<f64> {
-        (self.count > 0).then_some(self.min)
-    }
-
-    /// The maximum, if there is a value.
-    pub fn max(&self) -> Option<f64> {
-        (self.count > 0).then_some(self.max)
     }
 
     /// The mean with its confidence interval by Student's t, assuming that the values are
@@ -138,8 +82,6 @@ impl FromIterator<f64> for Summary {
 mod tests {
     use super::*;
     use crate::USUAL_CONFIDENCE;
-    use proptest::prelude::*;
-    use std::vec::Vec;
 
     fn near(a: f64, b: f64, relative: f64) -> bool {
         libm::fabs(a - b) <= relative * a.abs().max(b.abs()).max(1.0)
@@ -154,7 +96,8 @@ mod tests {
         let values = (0..97).flat_map(|_| [mean - deviation, mean + deviation]);
         let summary: Summary = values.chain([mean]).collect();
         assert_eq!(summary.count(), 195);
-        assert!(near(summary.deviation().expect("many"), deviation, 1e-12));
+        let variance = summary.variance().expect("many");
+        assert!(near(libm::sqrt(variance), deviation, 1e-12));
         let interval = summary.interval(USUAL_CONFIDENCE).expect("many");
         assert!(libm::fabs(interval.low - 9.258_242) < 1e-6, "{interval:.6}");
         assert!(
@@ -169,13 +112,14 @@ mod tests {
         let values = (0..1000).map(|i| 10_000_000.1 + 0.2 * f64::from(i % 2));
         let summary: Summary = core::iter::once(10_000_000.2).chain(values).collect();
         assert!(near(summary.mean().expect("many"), 10_000_000.2, 1e-15));
-        assert!(libm::fabs(summary.deviation().expect("many") - 0.1) < 1e-8);
+        let variance = summary.variance().expect("many");
+        assert!(libm::fabs(libm::sqrt(variance) - 0.1) < 1e-8);
     }
 
     #[test]
     fn too_few_values_give_no_result() {
         let mut summary = Summary::new();
-        assert_eq!((summary.mean(), summary.min()), (None, None));
+        assert_eq!(summary.mean(), None);
         summary.add(5.0);
         assert_eq!((summary.mean(), summary.variance()), (Some(5.0), None));
         assert_eq!(summary.interval(USUAL_CONFIDENCE), None);
@@ -185,30 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_not_finite_are_counted_separately() {
+    fn values_that_are_not_finite_are_left_out() {
         let summary: Summary = [1.0, f64::NAN, f64::INFINITY, 3.0].into_iter().collect();
-        assert_eq!((summary.count(), summary.rejected()), (2, 2));
+        assert_eq!(summary.count(), 2);
         assert_eq!(summary.mean(), Some(2.0));
-    }
-
-    proptest! {
-        #[test]
-        fn merging_summaries_gives_the_summary_of_all_values(
-            first in prop::collection::vec(-1e6..1e6f64, 0..40),
-            second in prop::collection::vec(-1e6..1e6f64, 0..40),
-        ) {
-            let mut merged: Summary = first.iter().copied().collect();
-            merged.merge(&second.iter().copied().collect());
-            let all: Vec<f64> = first.into_iter().chain(second).collect();
-            let whole: Summary = all.iter().copied().collect();
-            prop_assert_eq!(merged.count(), whole.count());
-            prop_assert_eq!((merged.min(), merged.max()), (whole.min(), whole.max()));
-            if let (Some(a), Some(b)) = (merged.mean(), whole.mean()) {
-                prop_assert!(near(a, b, 1e-9), "{} {}", a, b);
-            }
-            if let (Some(a), Some(b)) = (merged.variance(), whole.variance()) {
-                prop_assert!(near(a, b, 1e-9), "{} {}", a, b);
-            }
-        }
     }
 }

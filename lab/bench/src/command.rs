@@ -10,9 +10,7 @@ use serde_json::json;
 use crate::compare::{ComparisonResult, compare};
 use crate::experiment::{Experiment, ExperimentCell};
 use crate::record::{OutcomeName, RecordFolder, RunRecord};
-use crate::report::{
-    MarkdownError, comparison_page, run_page, runs_table, tables, write_markdown, write_section,
-};
+use crate::report::{comparison_page, run_page, runs_table, tables};
 use crate::rig::{RigError, missing};
 use crate::run::Bench;
 use crate::search::SearchResult;
@@ -31,8 +29,6 @@ pub struct BenchOptions {
     pub resumes: bool,
     /// Path of the report, if not in the results folder.
     pub report: Option<PathBuf>,
-    /// A documentation page to update with the tables.
-    pub markdown: Option<PathBuf>,
     /// Prints JSON instead of tables on standard output.
     pub json: bool,
     /// The command line, shown in the report.
@@ -119,9 +115,6 @@ pub enum BenchError {
     /// The report cannot be written.
     #[error(transparent)]
     Page(#[from] headlong_report::WriteError),
-    /// The documentation cannot be updated.
-    #[error(transparent)]
-    Markdown(#[from] MarkdownError),
 }
 
 impl BenchOptions {
@@ -163,7 +156,7 @@ impl BenchOptions {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn make_results(&self) -> Result<(), BenchError> {
+    fn make_results(&self) -> Result<(), BenchError> {
         std::fs::create_dir_all(&self.results).map_err(|error| self.failed(error))
     }
 
@@ -181,21 +174,17 @@ impl BenchOptions {
         written.map_err(|error| self.failed(error))
     }
 
-    /// Writes the report, updates the named section of the documentation page, if one was given,
-    /// and prints the result as JSON or as text.
+    /// Writes the report, and prints the result as JSON or as text.
     ///
     /// # Errors
-    /// If the report or the documentation page cannot be written.
+    /// If the report cannot be written.
     pub fn publish(
         &self,
         page: Page,
-        (marks, section): (&str, &str),
-        (result, text): (&serde_json::Value, &str),
+        result: &serde_json::Value,
+        text: &str,
     ) -> Result<(), BenchError> {
         page.write(&self.report())?;
-        if let Some(file) = &self.markdown {
-            write_section(file, marks, section)?;
-        }
         print(self, result, || {
             format!("{text}\nReport: {}\n", self.report().display())
         });
@@ -302,9 +291,6 @@ pub(crate) fn finish(
 ) -> Result<CommandOutcome, BenchError> {
     let page = comparison_page(experiment, compared, &options.command_line);
     page.write(&options.report())?;
-    if let Some(file) = &options.markdown {
-        write_markdown(file, experiment, compared, &options.command_line)?;
-    }
     print(options, &summary(experiment, compared), || {
         let page = options.report();
         tables(experiment, compared) + &format!("Report: {}\n", page.display())

@@ -2,40 +2,40 @@
 
 use std::path::Path;
 
-use crate::experiment::{Experiment, ExperimentCell};
+use crate::experiment::{Experiment, ExperimentCell, StepLoad};
 use crate::rig;
 use crate::servers::{CommandBuilder, PORT};
 
 /// Mount point of a cache's file system, in the bench's working folder.
 pub(crate) const SSD_POINT: &str = "ssd";
 
-/// Offered rates and their durations, consecutively, in a run that begins with this rate.
-pub(crate) fn stretches(
-    experiment: &Experiment,
-    rate: f64,
-) -> Vec<(f64, headlong_units::Duration)> {
-    match experiment.climb {
-        Some(climb) => climb.starting_at(rate).stretches(),
-        None => vec![(rate, experiment.phases.whole())],
-    }
-}
-
-/// The command that writes the sessions of one period.
+/// The command that writes the sessions of a run that begins with this rate.
 pub(crate) fn generate_words(
+    experiment: &Experiment,
     headlong: &Path,
     cell: &ExperimentCell,
-    (rate, length): (f64, headlong_units::Duration),
-    seed: u64,
+    (rate, seed): (f64, u64),
     file: &Path,
 ) -> Vec<String> {
-    CommandBuilder::of(headlong, "workload generate")
+    let climb = experiment.climb.map(|climb| climb.starting_at(rate));
+    let rate = climb.map_or(rate, |climb| climb.fill_rate);
+    let mut words = CommandBuilder::of(headlong, "workload generate")
         .word(&cell.workload.preset)
         .option("--rate", format_args!("{}B/s", rate.round()))
-        .option("--duration", format_args!("{}ms", length.as_millis()))
+        .option(
+            "--duration",
+            format_args!("{}ms", experiment.phases.whole().as_millis()),
+        )
         .option("--seed", seed)
-        .option("-o", file.display())
-        .changes(&cell.changes())
-        .0
+        .option("-o", file.display());
+    let mut from = headlong_units::Duration::ZERO;
+    for (step, length) in climb.iter().flat_map(StepLoad::stretches) {
+        if from != headlong_units::Duration::ZERO {
+            words = words.option("--step", format_args!("{from}={}", step / rate));
+        }
+        from += length;
+    }
+    words.changes(&cell.changes()).0
 }
 
 /// The command that plays the sessions.

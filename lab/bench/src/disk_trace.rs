@@ -1,10 +1,7 @@
 //! Access pattern of the drive: the order of requests that kernel and server made of the workload.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
-use headlong_report::{DiskAccess, DiskTraceError, read_disk_trace};
 use headlong_stats::{Access, Cdf, Sequences};
 use headlong_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -13,6 +10,26 @@ use serde::{Deserialize, Serialize};
 const CDF_POINTS: usize = 200;
 /// Requests shown in a plot: as many as libception Figures 2 to 5.
 const EXCERPT_REQUESTS: usize = 250;
+
+/// A request of a drive's trace, in the columns that matter here.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct TracedRequest {
+    started_ns: u64,
+    ended_ns: u64,
+    lba: u64,
+    sectors: u64,
+    direction: char,
+}
+
+impl TracedRequest {
+    fn access(&self) -> Access {
+        Access {
+            start_bytes: self.lba.saturating_mul(512),
+            length_bytes: self.sectors.saturating_mul(512),
+            is_write: self.direction == 'W',
+        }
+    }
+}
 
 /// Reads and writes in the measured period.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -42,34 +59,37 @@ impl DiskPattern {
     ///
     /// # Errors
     /// If the trace cannot be read.
-    pub fn read(file: &Path, from: Duration, to: Duration) -> Result<Self, DiskTraceError> {
-        let trace = File::open(file).map_err(DiskTraceError::Unreadable)?;
-        Ok(Self::of(&read_disk_trace(BufReader::new(trace))?, from, to))
+    pub fn read(file: &Path, from: Duration, to: Duration) -> Result<Self, csv::Error> {
+        let requests = csv::Reader::from_path(file)?.into_deserialize();
+        let mut requests: Vec<TracedRequest> = requests.collect::<Result<_, _>>()?;
+        // The order in which the drive executed them.
+        requests.sort_by_key(|request| request.started_ns);
+        Ok(Self::of(&requests, from, to))
     }
 
-    fn of(all: &[DiskAccess], from: Duration, to: Duration) -> Self {
-        let origin = all.first().map_or(0, |access| access.started_ns);
-        let last = all.last().map_or(0, |access| access.started_ns - origin);
+    fn of(all: &[TracedRequest], from: Duration, to: Duration) -> Self {
+        let origin = all.first().map_or(0, |request| request.started_ns);
+        let last = all.last().map_or(0, |request| request.started_ns - origin);
         // A run that ended early is evaluated up to its end.
         let (from, to) = match last > from.0 {
             true => (from.0, to.0.min(last)),
             false => (0, last),
         };
-        let inside = |access: &&DiskAccess| {
-            let at = access.started_ns - origin;
+        let inside = |request: &&TracedRequest| {
+            let at = request.started_ns - origin;
             (from..=to).contains(&at)
         };
-        let part: Vec<&DiskAccess> = all.iter().filter(inside).collect();
-        let sequences: Sequences = part.iter().map(|access| access.access).collect();
+        let part: Vec<&TracedRequest> = all.iter().filter(inside).collect();
+        let sequences: Sequences = part.iter().map(|request| request.access()).collect();
         let middle = part.len().saturating_sub(EXCERPT_REQUESTS) / 2;
         let excerpt = part.iter().skip(middle).take(EXCERPT_REQUESTS);
-        let excerpt = excerpt.map(|access| (access.lba(), access.access.length_bytes / 512));
+        let excerpt = excerpt.map(|request| (request.lba, request.sectors));
         let length = Duration(to - from);
         let work = all
             .iter()
-            .map(|access| Some((access.started_ns, access.ended_ns?)));
+            .map(|request| (request.started_ns, request.ended_ns));
         let busy = busy(work, origin + from, origin + to);
-        Self::of_sequences(&sequences, length, busy, excerpt.collect())
+        Self::of_sequences(&sequences, length, Some(busy), excerpt.collect())
     }
 
     /// From sequences that the caller has found.
@@ -105,18 +125,9 @@ impl DiskPattern {
         (self.sequences > 0).then_some(self.bytes_per_sequence / 1024.0)
     }
 
-    /// The excerpt, for a chart.
-    pub(crate) fn accesses(&self) -> Vec<DiskAccess> {
-        let access = |(lba, sectors): &(u64, u64)| DiskAccess {
-            started_ns: 0,
-            ended_ns: None,
-            access: Access {
-                start_bytes: lba * 512,
-                length_bytes: sectors * 512,
-                is_write: false,
-            },
-        };
-        self.excerpt.iter().map(access).collect()
+    /// The addresses of the excerpt, for a chart.
+    pub(crate) fn lbas(&self) -> impl Iterator<Item = u64> {
+        self.excerpt.iter().map(|(lba, _)| *lba)
     }
 
     /// The distribution of bytes over sequence lengths, if anything was read.
@@ -132,33 +143,52 @@ impl DiskPattern {
 }
 
 /// How long between two times at least one request was in progress, from begin and end times sorted
-/// by begin; `None` if a time is missing. Arms of one drive work concurrently.
-fn busy(work: impl Iterator<Item = Option<(u64, u64)>>, from: u64, to: u64) -> Option<Duration> {
+/// by begin. Arms of one drive work concurrently.
+fn busy(work: impl Iterator<Item = (u64, u64)>, from: u64, to: u64) -> Duration {
     let (mut sum, mut done) = (0, from);
-    for request in work {
-        let (started, ended) = request?;
+    for (started, ended) in work {
         let (started, ended) = (started.max(done), ended.min(to));
         sum += ended.saturating_sub(started);
         done = done.max(ended);
     }
-    Some(Duration(sum))
+    Duration(sum)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn access(second: u64, lba: u64) -> DiskAccess {
+    fn access(second: u64, lba: u64) -> TracedRequest {
         let started_ns = 7_000_000_000 + second * 1_000_000_000;
-        DiskAccess {
+        TracedRequest {
             started_ns,
-            ended_ns: Some(started_ns + 250_000_000),
-            access: Access {
-                start_bytes: lba * 512,
-                length_bytes: 4096,
-                is_write: false,
-            },
+            ended_ns: started_ns + 250_000_000,
+            lba,
+            sectors: 8,
+            direction: 'R',
         }
+    }
+
+    #[test]
+    fn trace_of_emulated_disk_is_read_in_order_of_execution() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("trace.csv");
+        let read = |lines: &str| {
+            let text = format!("{}\n{lines}\n", headlong_vdisk::TRACE_HEADER);
+            std::fs::write(&file, text).expect("written");
+            DiskPattern::read(&file, Duration(0), Duration(1_000))
+        };
+        let late = "3,50,73,73,2056,8,W,3,0,30,0,1,0,0,0";
+        let early = "4,2,33,34,2048,8,R,3,0,30,0,1,0,0,0";
+        let pattern = read(&format!("{late}\n{early}")).expect("a trace");
+        assert_eq!(pattern.excerpt, [(2048, 8), (2056, 8)]);
+        assert_eq!(
+            (pattern.bytes, pattern.sequences),
+            (8192, 2),
+            "a write after a read"
+        );
+        let wrong = read("1,?,33,34,2048,8,R,3,0,30,0,1,0,0,0").expect_err("no number");
+        assert!(wrong.to_string().contains("line: 2"), "{wrong}");
     }
 
     #[test]
@@ -176,10 +206,9 @@ mod tests {
 
     #[test]
     fn busy_time_counts_concurrent_arms_once_within_period() {
-        let work = [(0, 4), (3, 6), (5, 6), (8, 20)].map(Some);
-        assert_eq!(busy(work.into_iter(), 2, 10), Some(Duration(6)));
-        assert_eq!(busy([Some((0, 4)), None].into_iter(), 2, 10), None);
-        assert_eq!(busy([].into_iter(), 2, 10), Some(Duration(0)));
+        let work = [(0, 4), (3, 6), (5, 6), (8, 20)];
+        assert_eq!(busy(work.into_iter(), 2, 10), Duration(6));
+        assert_eq!(busy([].into_iter(), 2, 10), Duration(0));
     }
 
     #[test]

@@ -1,12 +1,9 @@
 //! Grids of experiments: every combination of some values, at given rates or at the highest.
 //!
 //! Each combination is an independent job that one thread runs from beginning to end. So the rows
-//! are the same for any number of threads, in the order of the grid, and finished combinations can
-//! be skipped.
+//! are the same for any number of threads, in the order of the grid.
 
-use std::io::{self, BufRead as _, Write as _};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +12,7 @@ use headlong_stats::{ConfidenceInterval, Summary, USUAL_CONFIDENCE};
 
 use crate::record::{LoadFigures, RunRecord};
 use crate::rig::RigError;
-use crate::search::{LimitSearch, in_parallel};
+use crate::search::in_parallel;
 use crate::virtual_run::VirtualCell;
 
 /// One dimension of the grid.
@@ -34,13 +31,6 @@ pub enum SweepQuantity {
     Rates(Vec<f64>),
     /// The highest rate that passes, by the rules of each point's experiment.
     Limit,
-    /// The highest failure-free rate.
-    Maximum {
-        /// Starting rate, MiB/s.
-        guess_mib_s: f64,
-        /// Resolution of the result, MiB/s.
-        resolution_mib_s: f64,
-    },
 }
 
 /// How a grid is evaluated.
@@ -117,48 +107,27 @@ pub fn combinations(axes: &[GridAxis]) -> Vec<Vec<String>> {
 }
 
 impl Sweep {
-    /// Evaluates all points. Results in the journal are reused, and new ones are appended to it;
-    /// `progress` receives the number of finished points and of all points.
+    /// Evaluates all points; `finished` receives each with its rows, as soon as they are known.
     ///
     /// # Errors
-    /// The first invalid point in their order, or a journal that cannot be written.
+    /// The first invalid point in their order.
     pub fn run(
         &self,
         points: &[GridPoint],
-        mut journal: Option<&mut SweepJournal>,
-        mut progress: impl FnMut(usize, usize),
-    ) -> Result<Vec<GridRow>, SweepError> {
-        let keys: Vec<String> = points.iter().map(|point| self.key(point)).collect();
-        let known = |index: usize| {
-            let journal = journal.as_ref()?;
-            journal.find(&keys[index]).cloned()
-        };
-        let mut rows: Vec<Option<Vec<GridRow>>> = (0..points.len()).map(known).collect();
-        let missing: Vec<usize> = (0..points.len())
-            .filter(|index| rows[*index].is_none())
-            .collect();
-        let mut done = points.len() - missing.len();
-        progress(done, points.len());
-        let mut written = Ok(());
+        mut finished: impl FnMut(&GridPoint, &[GridRow]),
+    ) -> Result<Vec<GridRow>, RigError> {
         let found = in_parallel(
-            &missing,
+            points,
             self.threads,
-            |index| self.point(&points[*index]),
-            |place, found| {
-                done += 1;
-                progress(done, points.len());
-                if let (Some(journal), Ok(rows)) = (journal.as_deref_mut(), found)
-                    && written.is_ok()
-                {
-                    written = journal.add(&keys[missing[place]], rows);
+            |point| self.point(point),
+            |index, found| {
+                if let (Some(point), Ok(rows)) = (points.get(index), found) {
+                    finished(point, rows);
                 }
             },
         );
-        written?;
-        for (index, found) in missing.iter().zip(found) {
-            rows[*index] = Some(found?);
-        }
-        Ok(rows.into_iter().flatten().flatten().collect())
+        let rows: Result<Vec<_>, _> = found.into_iter().collect();
+        Ok(rows?.into_iter().flatten().collect())
     }
 
     /// A short name of a point, which is the same in every run of the same grid.
@@ -180,21 +149,13 @@ impl Sweep {
     }
 
     fn point(&self, point: &GridPoint) -> Result<Vec<GridRow>, RigError> {
-        let search = match &self.aim {
-            SweepQuantity::Rates(rates) => {
-                let rates = rates.iter();
-                return rates.map(|rate| self.at_rate(point, *rate)).collect();
-            }
-            SweepQuantity::Limit => point.cell.limit().clone(),
-            SweepQuantity::Maximum {
-                guess_mib_s,
-                resolution_mib_s,
-            } => {
-                let (start, unit) = (guess_mib_s * MIB, resolution_mib_s * MIB);
-                LimitSearch::without_failure(start, unit, self.seeds)
-            }
-        };
-        let searched = point.cell.search(search, self.seed)?;
+        if let SweepQuantity::Rates(rates) = &self.aim {
+            return rates
+                .iter()
+                .map(|rate| self.at_rate(point, *rate))
+                .collect();
+        }
+        let searched = point.cell.search(point.cell.limit().clone(), self.seed)?;
         let mib_s = |rate: Option<f64>| rate.map(|rate| rate / MIB);
         Ok(vec![GridRow {
             values: point.values.clone(),
@@ -240,90 +201,6 @@ fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
     records
 }
 
-/// Why a grid could not be evaluated.
-#[derive(Debug, thiserror::Error)]
-pub enum SweepError {
-    /// A point of it is invalid.
-    #[error("{0}")]
-    World(#[from] RigError),
-    /// Its journal cannot be read or written.
-    #[error("{path}: {source}; name a file in a folder that exists and can be written to")]
-    Journal {
-        /// Path of the journal.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
-}
-
-/// Finished rows in a file: one line of JSON for each point. A truncated line, left by an
-/// interrupted run, is evaluated again.
-#[derive(Debug)]
-pub struct SweepJournal {
-    path: PathBuf,
-    known: Vec<JournalEntry>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct JournalEntry {
-    point: String,
-    rows: Vec<GridRow>,
-}
-
-impl SweepJournal {
-    /// Reads a journal; empty if the file does not exist.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn open(path: &Path) -> Result<Self, SweepError> {
-        let failed = |source| SweepError::Journal {
-            path: path.to_path_buf(),
-            source,
-        };
-        let mut known = Vec::new();
-        match std::fs::File::open(path) {
-            Ok(file) => {
-                for line in io::BufReader::new(file).lines() {
-                    known.extend(serde_json::from_str(&line.map_err(failed)?));
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
-        }
-        Ok(Self {
-            path: path.to_path_buf(),
-            known,
-        })
-    }
-
-    fn find(&self, point: &str) -> Option<&Vec<GridRow>> {
-        let mut entries = self.known.iter();
-        entries
-            .find(|entry| entry.point == point)
-            .map(|entry| &entry.rows)
-    }
-
-    fn add(&mut self, point: &str, rows: &[GridRow]) -> Result<(), SweepError> {
-        let entry = JournalEntry {
-            point: point.to_owned(),
-            rows: rows.to_vec(),
-        };
-        let write = || -> io::Result<()> {
-            // Start a new line, in case the file ends with a truncated one.
-            let text = format!("\n{}\n", serde_json::to_string(&entry)?);
-            let mut file = std::fs::File::options()
-                .create(true)
-                .append(true)
-                .open(&self.path)?;
-            file.write_all(text.as_bytes())
-        };
-        write().map_err(|source| SweepError::Journal {
-            path: self.path.clone(),
-            source,
-        })
-    }
-}
-
 /// A figure of a row: its name in tables and charts, and how to take it from a record.
 pub type RecordFigure = (&'static str, fn(&RunFigures) -> f64);
 
@@ -331,6 +208,8 @@ pub type RecordFigure = (&'static str, fn(&RunFigures) -> f64);
 pub const FIGURES: &[RecordFigure] = &[
     ("asked_for_mib_s", |r| r.asked_for_mib_s),
     ("delivered_mib_s", |r| r.delivered_mib_s),
+    ("served_mib_s", |r| r.served_mib_s),
+    ("refused", |r| r.refused as f64),
     ("disk_mib_s", |r| r.disk_mib_s),
     ("busy", |r| r.busy),
     ("viewers", |r| r.viewers_mean),

@@ -1,4 +1,4 @@
-//! Grids of small worlds: same rows for any number of threads; journalled rows are not run again.
+//! Grids of small worlds: same rows for any number of threads.
 
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
@@ -66,13 +66,9 @@ fn combinations_are_complete_and_ordered() {
 
 #[test]
 fn rows_do_not_depend_on_thread_count() {
-    let maximum = SweepQuantity::Maximum {
-        guess_mib_s: 16.0,
-        resolution_mib_s: 16.0,
-    };
-    for aim in [SweepQuantity::Rates(vec![4.0]), maximum] {
+    for aim in [SweepQuantity::Rates(vec![4.0]), SweepQuantity::Limit] {
         let rows = |threads| {
-            let run = sweep(aim.clone(), threads).run(&points(), None, |_, _| {});
+            let run = sweep(aim.clone(), threads).run(&points(), |_, _| {});
             run.expect("runs")
         };
         let one = rows(1);
@@ -85,39 +81,13 @@ fn rows_do_not_depend_on_thread_count() {
 }
 
 #[test]
-fn journalled_points_are_not_run_again() {
-    let folder = std::env::temp_dir().join(format!("headlong-sweep-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let path = folder.join("journal.jsonl");
-    let run = |points: &[GridPoint]| {
-        let mut journal = SweepJournal::open(&path).expect("opens");
-        let mut told = Vec::new();
-        let sweep = sweep(SweepQuantity::Rates(vec![4.0]), 2);
-        let rows = sweep.run(points, Some(&mut journal), |done, _| told.push(done));
-        (rows.expect("runs"), told)
-    };
-    let (first, told) = run(&points()[..1]);
-    assert_eq!(told, [0, 1]);
-    // The process was killed in the middle of a line.
-    let mut text = std::fs::read_to_string(&path).expect("written");
-    text.push_str("{\"point\": \"4Mi");
-    std::fs::write(&path, text).expect("written");
-    let (second, told) = run(&points());
-    assert_eq!(told, [1, 2]);
-    assert_eq!(second[..1], first[..]);
-    let (third, told) = run(&points());
-    assert_eq!((third, told), (second, vec![2]));
-    std::fs::remove_dir_all(&folder).expect("removed");
-}
-
-#[test]
 fn several_seeds_have_intervals_in_table_and_csv() {
     let rows = |seeds| {
         let sweep = Sweep {
             seeds,
             ..sweep(SweepQuantity::Rates(vec![4.0]), 2)
         };
-        let rows = sweep.run(&points()[..1], None, |_, _| {});
+        let rows = sweep.run(&points()[..1], |_, _| {});
         rows.expect("runs")
     };
     let axes = [axis("prefetch", &["1MiB"])];

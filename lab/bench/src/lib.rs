@@ -26,7 +26,6 @@ mod golden_tests;
 pub mod grid;
 pub mod grid_points;
 mod load_result;
-mod plan;
 mod record;
 mod report;
 mod rig;
@@ -57,14 +56,13 @@ pub use experiment::{
     Simulation, StepLoad, WorkloadSpec, drive_spec,
 };
 pub use load_result::QualityRules;
-pub use plan::plan;
 pub use record::{
     DiskFacts, LoadFigures, OutcomeName, RecordFolder, RunRecord, RunSetup, RunVerdict, SCHEMA,
     ServerFacts,
 };
 pub use report::{
-    MB, MarkdownError, comparison_page, grid_table, limits_table, ratios_table, run_page,
-    runs_table, series_charts, sweep_page, write_markdown, write_section,
+    MB, comparison_page, grid_table, limits_table, ratios_table, run_page, runs_table,
+    series_charts, sweep_page,
 };
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration as WallDuration, Instant, SystemTime};
 
 use crate::active_run::ActiveRun;
-use crate::command_lines::{SSD_POINT, generate_words, stretches};
+use crate::command_lines::{SSD_POINT, generate_words};
 use crate::cpu_usage::MachineInfo;
 use crate::experiment::{Experiment, ExperimentCell, ExperimentDrive, FileSet};
 use crate::record::{LoadFigures, RunRecord, RunSetup, SCHEMA};
@@ -15,7 +15,6 @@ use crate::rig::{
 };
 use crate::run_identity::{build, of_run, settings};
 use crate::search_driver::Runner;
-use crate::step_load::joined;
 use crate::verdict::verdict;
 
 const GENERATE_PATIENCE: WallDuration = WallDuration::from_secs(300);
@@ -47,7 +46,7 @@ impl Bench {
     pub fn new(experiment: &Experiment, headlong: &Path, store: &Path) -> Result<Self, RigError> {
         let guard = CleanupGuard::start()?;
         guard.watch_signals()?;
-        let network = PrivateNetwork::start(&guard, &experiment.network, experiment.time_scale)?;
+        let network = PrivateNetwork::start(&guard, &experiment.network)?;
         Ok(Self {
             experiment: experiment.clone(),
             headlong: headlong.to_path_buf(),
@@ -110,10 +109,8 @@ impl Bench {
         attempt.commands.extend(attempt.disks.commands());
         let of_ssd = attempt.ssd.as_ref().map(|ssd| ssd.commands.clone());
         attempt.commands.extend(of_ssd.into_iter().flatten());
-        for (number, stretch) in (0..).zip(stretches(&self.experiment, rate)) {
-            let words = generate_words(&self.headlong, cell, stretch, seed + number, &trace);
-            attempt.commands.push(words.join(" "));
-        }
+        let words = generate_words(&self.experiment, &self.headlong, cell, (rate, seed), &trace);
+        attempt.commands.push(words.join(" "));
         let group_name = format!("headlong-bench-{}-{}", std::process::id(), self.runs);
         let seen = attempt.make(cell, &group_name, (rate, &trace), ends_at_failure)?;
         let verdict = verdict(&self.experiment, &seen, &queues, &attempt.disks.queues()?);
@@ -208,34 +205,10 @@ impl Bench {
             .guard
             .folder()
             .join(format!("trace-{}", self.traces.len()));
-        let stretches = stretches(&self.experiment, rate);
-        let mut parts = Vec::new();
-        for (number, stretch) in (0..).zip(&stretches) {
-            self.generate(cell, *stretch, seed + number, &file)?;
-            if stretches.len() > 1 {
-                let text = std::fs::read_to_string(&file);
-                parts.push(text.map_err(|error| RigError::io(file.display(), error))?);
-            }
-        }
-        if stretches.len() > 1 {
-            let lengths = stretches.iter().map(|(_, length)| *length);
-            let whole = joined(parts.iter().map(String::as_str).zip(lengths));
-            let written = std::fs::write(&file, whole);
-            written.map_err(|error| RigError::io(file.display(), error))?;
-        }
+        let words = generate_words(&self.experiment, &self.headlong, cell, (rate, seed), &file);
+        ChildProcess::complete(&self.guard, &words, StderrHandling::Kept, GENERATE_PATIENCE)?;
         self.traces.insert(name, file.clone());
         Ok(file)
-    }
-
-    fn generate(
-        &self,
-        cell: &ExperimentCell,
-        stretch: (f64, headlong_units::Duration),
-        seed: u64,
-        file: &Path,
-    ) -> Result<(), RigError> {
-        let words = generate_words(&self.headlong, cell, stretch, seed, file);
-        ChildProcess::complete(&self.guard, &words, StderrHandling::Kept, GENERATE_PATIENCE)
     }
 }
 

@@ -208,55 +208,6 @@ fn stretch(rate: f64, (from, to): (f64, f64), looks: &[DriveSample], load: &Valu
     }
 }
 
-/// Joins traces to one; each begins the given time after the one before. The head of the trace is
-/// taken from the first: all have the same specification.
-pub(crate) fn joined<'t>(parts: impl IntoIterator<Item = (&'t str, Duration)>) -> String {
-    let mut whole = String::new();
-    let mut begin = Duration::ZERO;
-    // Numbers count the lines of a kind.
-    let (mut objects, mut players, mut titles) = (0, 0, 0);
-    for (number, (part, length)) in parts.into_iter().enumerate() {
-        let shifts = [
-            ("arrival", begin.0),
-            ("object", objects),
-            ("first", objects),
-            ("player", players),
-            ("title", titles),
-        ];
-        let lines = part.lines().map(serde_json::from_str::<Value>);
-        for mut line in lines.filter_map(Result::ok) {
-            if number > 0 && line.get("trace").is_some() {
-                continue;
-            }
-            let is = |kind: &str| u64::from(line.get(kind).is_some());
-            (objects, players) = (objects + is("object"), players + is("player"));
-            titles += is("title");
-            shift(&mut line, &shifts);
-            whole += &line.to_string();
-            whole.push('\n');
-        }
-        begin += length;
-    }
-    whole
-}
-
-/// Adds to the numbers with these names.
-fn shift(value: &mut Value, by: &[(&str, u64)]) {
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                let found = by.iter().find(|(name, _)| name == key);
-                match (found, value.as_u64()) {
-                    (Some((_, by)), Some(number)) => *value = (number + by).into(),
-                    _ => shift(value, by),
-                }
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(|value| shift(value, by)),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -344,21 +295,5 @@ mod tests {
             StepLoadResult::of(&climb(), Some(1000), &looks, &load(&[])).filled_s,
             None
         );
-    }
-
-    #[test]
-    fn joined_traces_shift_arrivals_and_keep_one_head() {
-        let part = r#"{"trace":{"version":2,"about":{},"classes":[]}}
-{"object":"a"}
-{"session":{"arrival":500000000,"plan":{"script":{"calls":[{"object":0}]}}}}
-"#;
-        let whole = joined([
-            (part, Duration::from_secs(10)),
-            (part, Duration::from_secs(5)),
-        ]);
-        let trace = headlong_workload::Trace::read(whole.as_bytes()).expect("a trace");
-        let sessions = trace.sessions.iter();
-        let sessions = sessions.map(|s| (s.arrival.as_millis(), s.calls()[0].object.0));
-        assert_eq!(sessions.collect::<Vec<_>>(), [(500, 0), (10_500, 1)]);
     }
 }

@@ -190,7 +190,6 @@ kind = "nginx"
                 results: folder.path().into(),
                 resumes: false,
                 report: None,
-                markdown: None,
                 json: true,
                 command_line: String::new(),
             };

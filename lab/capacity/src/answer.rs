@@ -11,7 +11,8 @@ use headlong_trace::CatalogueBytes;
 use headlong_units::{Bytes, KIB, MIB, RoundedBytes};
 use serde::Serialize;
 
-use crate::limit::{LimitError, RateRun, RunLengths, SampledLimit, Server};
+use crate::draw::FlashContent;
+use crate::limit::{LimitError, RESOLUTION, RateRun, RunLengths, SampledLimit, Server};
 use crate::machine::Machine;
 use crate::sample::ViewerSample;
 use crate::{SESSIONS_MIN, SESSIONS_NARROW};
@@ -20,6 +21,8 @@ use crate::{SESSIONS_MIN, SESSIONS_NARROW};
 const SEED: u64 = 1;
 /// Searches begin at this share of the rate of random blocks of 2 MiB.
 const START: f64 = 0.6;
+/// The readahead that is searched first; others only as far as they may be better.
+const USUAL_READ_AHEAD: u64 = 2 * MIB;
 /// Samples that changes and the other server are compared by.
 const PAIRS: usize = 3;
 /// Readaheads that nginx is tried with; the best counts.
@@ -90,13 +93,9 @@ impl LogFacts {
             .iter()
             .map(|session| session.present_ms)
             .sum();
-        let is_once = |file: u32| {
-            let title = sample.files[file as usize].title as usize;
-            sample.watched_once.get(title).copied().unwrap_or(false)
-        };
         let first = sample.sessions.iter().filter(|session| {
             let call = session.visits.first().and_then(|visit| visit.calls.first());
-            call.is_some_and(|call| is_once(call.file))
+            call.is_some_and(|call| sample.is_fresh(call.file))
         });
         Self {
             sessions: sample.sessions_in_log,
@@ -122,11 +121,12 @@ pub struct CapacityFigure {
 
 impl CapacityFigure {
     /// The geometric mean of the values of samples, and where that of another log of the same
-    /// viewers lies: both logs are uncertain, so the interval is that of a single further value.
+    /// viewers lies. The spread of samples is that of logs around the viewers' mean. This log
+    /// deviates from it, and so does the other one; of the samples, the mean does.
     fn predicted(values: &[f64]) -> Option<Self> {
         let logs: Summary = values.iter().map(|value| value.ln()).collect();
         let interval = logs.interval(USUAL_CONFIDENCE)?;
-        let half = interval.half_width() * (values.len() as f64 + 1.0).sqrt();
+        let half = interval.half_width() * (2.0 * values.len() as f64 + 1.0).sqrt();
         Some(Self {
             value: interval.estimate.exp(),
             low: (interval.estimate - half).exp(),
@@ -324,6 +324,9 @@ fn searches<'s>(
         .collect()
 }
 
+/// A server of the curve: its name, its runs and the content of their flash tiers.
+type CurveServer<'a> = (&'static str, SampledLimit<'a>, Option<FlashContent>);
+
 struct Answering<'a> {
     sample: &'a ViewerSample,
     options: &'a CapacityOptions,
@@ -386,6 +389,48 @@ impl Answering<'_> {
             .collect()
     }
 
+    /// The readahead with the highest limit under nginx, and that limit, with the first sample. The
+    /// usual one is searched, the others only if they reach its limit.
+    fn best_read_ahead(
+        &self,
+        (samples, machine): (&[&[u32]], &Machine),
+        start: f64,
+        progress: &mut dyn FnMut(),
+    ) -> Result<(u64, f64), AnswerError> {
+        let of = |read_ahead_bytes, start: f64| {
+            let server = Server::Nginx { read_ahead_bytes };
+            searches(&samples[..1], machine, &server, &[start])
+        };
+        let usual = self.limits(&of(USUAL_READ_AHEAD, start), progress)?;
+        let mut best = (
+            USUAL_READ_AHEAD,
+            usual.first().map_or(0.0, |(rate, _)| *rate),
+        );
+        let better = best.1 * (1.0 + RESOLUTION);
+        let others = READ_AHEADS.iter().filter(|bytes| **bytes != best.0);
+        let tries: Vec<(u64, Search<'_>)> = others
+            .flat_map(|bytes| {
+                let search = of(*bytes, better).into_iter();
+                search.map(|search| (*bytes, search))
+            })
+            .collect();
+        let find = |(_, search): &(u64, Search<'_>)| {
+            let limit = self.limit(search);
+            match limit.reaches(search.start)? {
+                true => limit.search(search.start),
+                false => Ok(None),
+            }
+        };
+        let found = in_parallel(&tries, self.options.threads, find, |_, _| progress());
+        for ((bytes, _), found) in tries.iter().zip(found) {
+            let rate = found?.map_or(0.0, |(rate, _)| rate);
+            if rate > best.1 {
+                best = (*bytes, rate);
+            }
+        }
+        Ok(best)
+    }
+
     /// Viewers for each byte per second of a sample.
     fn viewers_per_rate(&self, times: &[u32]) -> f64 {
         let (mut present_ms, mut bytes) = (0.0, 0.0);
@@ -403,18 +448,23 @@ impl Answering<'_> {
         limit: f64,
     ) -> Result<Vec<CurvePoint>, AnswerError> {
         let times = vec![1; self.sample.sessions.len()];
-        let of_server = |server| CURVE.iter().map(move |factor| (server, limit * factor));
-        let points: Vec<(&(&'static str, Server), f64)> =
-            servers.iter().flat_map(of_server).collect();
-        let run = |((name, server), rate): &(&(&'static str, Server), f64)| {
+        let limits = servers.iter().map(|(name, server)| {
             let search = Search {
                 times: &times,
                 place: 0,
                 machine,
                 server: server.clone(),
-                start: *rate,
+                start: limit,
             };
-            let run = self.limit(&search).run(*rate, false)?;
+            let limit = self.limit(&search);
+            let content = limit.flash_content();
+            (*name, limit, content)
+        });
+        let limits: Vec<_> = limits.collect();
+        let of_server = |of| CURVE.iter().map(move |factor| (of, limit * factor));
+        let points: Vec<_> = limits.iter().flat_map(of_server).collect();
+        let run = |((name, of, content), rate): &(&CurveServer<'_>, f64)| {
+            let run = of.run(*rate, false, content.as_ref())?;
             Ok::<CurvePoint, LimitError>(CurvePoint {
                 server: name,
                 mbit_s: rate * 8.0 / 1e6,
@@ -462,11 +512,10 @@ pub fn capacity(
         draws.below(count)
     });
     let samples: Vec<&[u32]> = samples.samples().collect();
+    let headlong = Server::Headlong;
     let start = vec![machine.random_bytes_per_s() * START; samples.len()];
-    let base = answering.limits(
-        &searches(&samples, machine, &Server::Headlong, &start),
-        progress,
-    )?;
+    let base = searches(&samples, machine, &headlong, &start);
+    let base = answering.limits(&base, progress)?;
     let rates: Vec<f64> = base.iter().map(|(rate, _)| *rate).collect();
     let per_rate = samples
         .iter()
@@ -511,7 +560,7 @@ pub fn capacity(
         ];
         let all: Vec<Search<'_>> = variants
             .iter()
-            .flat_map(|(_, machine)| searches(&samples, machine, &Server::Headlong, pairs))
+            .flat_map(|(_, machine)| searches(&samples, machine, &headlong, pairs))
             .collect();
         let found = answering.limits_with_changes(&all, progress)?;
         for ((what, _), found) in variants.iter().zip(found.chunks(pairs.len())) {
@@ -526,34 +575,25 @@ pub fn capacity(
         }
         changes.sort_by(|one, other| other.gain.value.total_cmp(&one.gain.value));
 
-        let nginx_at = |read_ahead_bytes: u64| Server::Nginx { read_ahead_bytes };
-        let slow: Vec<f64> = pairs.iter().map(|rate| rate / 3.0).collect();
-        let tries: Vec<Search<'_>> = READ_AHEADS
-            .iter()
-            .flat_map(|bytes| searches(&samples, machine, &nginx_at(*bytes), &slow[..1]))
-            .collect();
-        let tried = answering.limits(&tries, progress)?;
-        let tried = READ_AHEADS.iter().zip(tried.iter().map(|(rate, _)| *rate));
-        let best = tried.max_by(|one, other| one.1.total_cmp(&other.1));
-        let (read_ahead_bytes, first) = best.ok_or_else(none)?;
-        let server = nginx_at(*read_ahead_bytes);
+        let start = pairs.first().map_or(0.0, |rate| rate / 3.0);
+        let (read_ahead_bytes, first) =
+            answering.best_read_ahead((&samples, machine), start, progress)?;
+        let server = Server::Nginx { read_ahead_bytes };
         let starts = vec![first; pairs.len()];
-        let rest = answering.limits(
-            &searches(&samples, machine, &server, &starts)[1..],
-            progress,
-        )?;
+        let rest = searches(&samples, machine, &server, &starts);
+        let rest = answering.limits(&rest[1..], progress)?;
         let limits: Vec<f64> = std::iter::once(first)
             .chain(rest.iter().map(|(rate, _)| *rate))
             .collect();
         let share = CapacityFigure::ratio(&limits, pairs).ok_or_else(none)?;
         nginx = Some(OtherServer {
             server: "nginx",
-            read_ahead_bytes: *read_ahead_bytes,
+            read_ahead_bytes,
             share,
             mbit_s: limit.value * share.value,
             viewers: known.value * share.value,
         });
-        let servers = [("Headlong", Server::Headlong), ("nginx", server)];
+        let servers = [("Headlong", headlong), ("nginx", server)];
         curve = answering.curve(&servers, machine, limit.value * 1e6 / 8.0)?;
     }
     Ok(CapacityAnswer {
@@ -639,10 +679,38 @@ mod tests {
     fn prediction_is_wider_than_the_interval_of_a_mean() {
         let found = CapacityFigure::predicted(&[100.0, 110.0, 90.0, 100.0]).expect("an interval");
         assert!((found.value - 99.75).abs() < 0.1, "{found:?}");
-        // 3.18 standard deviations (of 8.2 %) times the root of 1 + 1/4.
-        assert!((found.high / found.value - 1.34).abs() < 0.02, "{found:?}");
+        // 3.18 standard deviations (of 8.2 %) times the root of 2 + 1/4.
+        assert!((found.high / found.value - 1.48).abs() < 0.02, "{found:?}");
         assert!(found.contains(found.value) && !found.contains(200.0));
         assert_eq!(CapacityFigure::predicted(&[1.0]), None);
+    }
+
+    /// Logs of 300 values each; the figure of a log is their mean.
+    #[test]
+    fn prediction_from_samples_of_one_log_contains_figure_of_another() {
+        let logs = Generator::new(1).fork("logs");
+        let log = |number: u64| {
+            let mut values = logs.fork_at(number);
+            (0..300).map(move |_| values.exponential(1.0))
+        };
+        let trials = 1_000;
+        let inside = (0..trials).filter(|trial| {
+            let values: Vec<f64> = log(2 * trial).collect();
+            let mut draws = logs.fork_at(*trial).fork("samples");
+            let samples = Resamples::new(values.len(), 5, |count| draws.below(count));
+            let means = samples.samples().map(|times| {
+                let values = values.iter().zip(times);
+                values
+                    .map(|(value, times)| value * f64::from(*times))
+                    .sum::<f64>()
+                    / 300.0
+            });
+            let found = CapacityFigure::predicted(&means.collect::<Vec<f64>>());
+            let other = log(2 * trial + 1).sum::<f64>() / 300.0;
+            found.is_some_and(|found| found.contains(other))
+        });
+        let share = inside.count() as f64 / trials as f64;
+        assert!((0.93..0.97).contains(&share), "{share}");
     }
 
     #[test]

@@ -8,15 +8,17 @@
 //! Good and Turing, the share of such sessions is the chance that the next session requests a title
 //! without an earlier one. So each copy of such a session requests a title of its own.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use headlong_flash::SEGMENT_BYTES;
 use headlong_player::{ObjectId, Script, ScriptCall, SessionPlan};
 use headlong_random::Generator;
 use headlong_sim::LayoutFile;
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{NetworkClass, Session, Trace};
 
-use crate::sample::{LoggedVisit, ViewerSample};
+use crate::sample::{LoggedCall, LoggedVisit, ViewerSample};
 
 /// A reply that is incomplete after this time, and that which the viewer's link takes, fails
 /// (thesis 3.4).
@@ -25,6 +27,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const DELAY: Duration = Duration::from_millis(20);
 /// Steps of bandwidth for each doubling: visits of one step are one class.
 const CLASS_STEPS: f64 = 2.0;
+/// A server reads at most this far ahead of a viewer.
+const AHEAD_BYTES: u64 = 32 << 20;
 
 /// Viewers and the files that they request.
 #[derive(Debug)]
@@ -33,9 +37,13 @@ pub struct Draw {
     pub trace: Trace,
     /// Their files, in the order of their places on disk.
     pub files: Vec<LayoutFile>,
-    /// Objects of the files of titles with several viewers.
-    shared: BTreeMap<u32, ObjectId>,
+    /// Files of titles with several viewers, by object.
+    shared: BTreeMap<ObjectId, u32>,
 }
+
+/// Segments of files that the sessions of a sample read most, as many as a flash tier holds.
+#[derive(Debug)]
+pub(crate) struct FlashContent(HashSet<(u32, u64)>);
 
 /// The subject of the drawing.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +71,7 @@ struct Drawing<'d> {
     sample: &'d ViewerSample,
     settings: DrawSettings<'d>,
     objects: BTreeMap<FileKey, ObjectId>,
-    shared: BTreeMap<u32, ObjectId>,
+    shared: BTreeMap<ObjectId, u32>,
     classes: BTreeMap<i32, u32>,
     sessions: Vec<Session>,
     copies: u64,
@@ -88,20 +96,85 @@ impl Draw {
         drawing.finished()
     }
 
-    /// The requests of all sessions that count for titles with several viewers: what a flash tier
-    /// has seen after a long time.
-    pub fn shared_calls<'d>(
-        &'d self,
-        sample: &'d ViewerSample,
-        times: &'d [u32],
-    ) -> impl Iterator<Item = (ObjectId, Option<ByteRange>)> + 'd {
+    /// What drawn viewers may read of a flash tier with this content. The rest would take memory and
+    /// time, and no viewer requests it.
+    pub(crate) fn reached(&self, content: &FlashContent) -> Vec<(ObjectId, Option<ByteRange>)> {
+        let mut reached = Vec::new();
+        let mut read: HashMap<u32, (u64, u64)> = HashMap::new();
+        for session in &self.trace.sessions {
+            read.clear();
+            for call in session.calls() {
+                let Some((file, range)) = self.shared.get(&call.object).zip(call.range) else {
+                    continue;
+                };
+                let ahead = ByteRange::new(range.start, range.end + AHEAD_BYTES);
+                let (mut first, end) = segments_of(ahead);
+                let before = read.entry(*file).or_insert((first, first));
+                match (before.0..=before.1).contains(&first) {
+                    true => first = before.1,
+                    false => *before = (first, first),
+                }
+                before.1 = before.1.max(end);
+                let held = (first..end).filter(|segment| content.0.contains(&(*file, *segment)));
+                reached.extend(held.map(|segment| {
+                    let from = segment * SEGMENT_BYTES;
+                    (
+                        call.object,
+                        Some(ByteRange::new(from, from + SEGMENT_BYTES)),
+                    )
+                }));
+            }
+        }
+        reached
+    }
+}
+
+/// The first segment of a range, and the one behind the last.
+fn segments_of(range: ByteRange) -> (u64, u64) {
+    (
+        range.start / SEGMENT_BYTES,
+        range.end.div_ceil(SEGMENT_BYTES),
+    )
+}
+
+impl FlashContent {
+    /// What all sessions that count read most of titles with several viewers, for each byte of a
+    /// segment, up to `bytes` for each disk.
+    pub(crate) fn most_read(
+        sample: &ViewerSample,
+        times: &[u32],
+        (disks, bytes): (u32, u64),
+    ) -> Self {
+        let mut read: HashMap<(u32, u64), u64> = HashMap::new();
         let counted = sample.sessions.iter().zip(times);
-        let counted = counted.filter(|(_, times)| **times > 0);
-        let visits = counted.flat_map(|(session, _)| &session.visits);
-        visits.flat_map(|visit| &visit.calls).filter_map(|call| {
-            let object = self.shared.get(&call.file)?;
-            Some((*object, Some(ByteRange::new(call.start, call.end))))
-        })
+        for (session, times) in counted.filter(|(_, times)| **times > 0) {
+            let calls = session.visits.iter().flat_map(|visit| &visit.calls);
+            for call in calls.filter(|call| !sample.is_fresh(call.file)) {
+                let (first, end) = segments_of(ByteRange::new(call.start, call.end()));
+                for segment in first..end {
+                    let from = call.start.max(segment * SEGMENT_BYTES);
+                    let to = call.end().min((segment + 1) * SEGMENT_BYTES);
+                    *read.entry((call.file, segment)).or_default() +=
+                        (to - from) * u64::from(*times);
+                }
+            }
+        }
+        let size = |(file, segment): (u32, u64)| {
+            let rest = sample.files[file as usize].size_bytes - segment * SEGMENT_BYTES;
+            rest.clamp(1, SEGMENT_BYTES)
+        };
+        let mut order: Vec<_> = read.into_iter().collect();
+        order.sort_unstable_by_key(|(of, bytes)| (Reverse(bytes * 1024 / size(*of)), *of));
+        let mut left = vec![bytes; disks.max(1) as usize];
+        let held = order.into_iter().map(|(of, _)| of).filter(|of| {
+            let title = sample.files[of.0 as usize].title;
+            let left = &mut left[disk_of(0, title, disks) as usize];
+            let fits = size(*of) <= *left;
+            // Nothing follows the first that does not fit: it is read less.
+            *left = if fits { *left - size(*of) } else { 0 };
+            fits
+        });
+        Self(held.collect())
     }
 }
 
@@ -142,20 +215,11 @@ impl Drawing<'_> {
         for (number, _) in files.filter(|(_, file)| file.size_bytes > 0) {
             let title = self.sample.files[number as usize].title;
             let is_on_disk = |only| disk_of(0, title, self.settings.disks) == only;
-            if !self.is_fresh(number) && self.settings.only_disk.is_none_or(is_on_disk) {
+            if !self.sample.is_fresh(number) && self.settings.only_disk.is_none_or(is_on_disk) {
                 let object = self.object(number, 0);
-                self.shared.insert(number, object);
+                self.shared.insert(object, number);
             }
         }
-    }
-
-    fn is_fresh(&self, file: u32) -> bool {
-        let title = self.sample.files[file as usize].title as usize;
-        self.sample
-            .watched_once
-            .get(title)
-            .copied()
-            .unwrap_or(false)
     }
 
     fn object(&mut self, file: u32, copy: u64) -> ObjectId {
@@ -171,13 +235,20 @@ impl Drawing<'_> {
         let mut calls: Vec<ScriptCall> = Vec::new();
         let (mut arrival_ms, mut burst_ms) = (0.0, 0.0);
         let mut is_burst_kept = false;
-        for call in &visit.calls {
-            let time_ms = at_ms + call.at_ms as f64;
+        for (call, burst_bytes) in visit.bursts().flat_map(with_bytes) {
+            let time_ms = at_ms + f64::from(call.at_ms);
             if time_ms < 0.0 {
                 is_burst_kept = false;
                 continue;
             }
-            let copy = if self.is_fresh(call.file) { copy } else { 0 };
+            if time_ms >= settings.length.as_secs_f64() * 1000.0 {
+                break;
+            }
+            let copy = if self.sample.is_fresh(call.file) {
+                copy
+            } else {
+                0
+            };
             let title = self.sample.files[call.file as usize].title;
             let disk = disk_of(copy, title, settings.disks);
             if settings.only_disk.is_some_and(|only| only != disk) {
@@ -193,12 +264,12 @@ impl Drawing<'_> {
                 burst_ms = time_ms;
             }
             is_burst_kept = true;
-            let link = |bandwidth: BitRate| bandwidth.time_for(call.burst_bytes);
+            let link = |bandwidth: BitRate| bandwidth.time_for(burst_bytes);
             let on_link = visit.bandwidth.map_or(Duration::ZERO, link);
             calls.push(ScriptCall {
                 object: self.object(call.file, copy),
-                range: Some(ByteRange::new(call.start, call.end)),
-                expected_bytes: Some(call.end - call.start),
+                range: Some(ByteRange::new(call.start, call.end())),
+                expected_bytes: Some(call.bytes.into()),
                 timeout: Some(TIMEOUT + on_link),
                 pace: (!calls.is_empty() && !with_previous).then(|| milliseconds(pace_ms)),
                 think: None,
@@ -270,6 +341,12 @@ impl Drawing<'_> {
     }
 }
 
+/// The requests of a burst, each with the bytes of all.
+fn with_bytes(burst: &[LoggedCall]) -> impl Iterator<Item = (&LoggedCall, u64)> {
+    let bytes = burst.iter().map(|call| u64::from(call.bytes)).sum();
+    burst.iter().map(move |call| (call, bytes))
+}
+
 fn milliseconds(ms: f64) -> Duration {
     Duration((ms.max(0.0) * 1e6) as u64)
 }
@@ -277,7 +354,7 @@ fn milliseconds(ms: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{LoggedCall, LoggedFile, LoggedSession};
+    use crate::sample::{LoggedFile, LoggedSession};
 
     /// Sessions of a megabyte each 4 s; every third watches a title of its own.
     pub(crate) fn sample(count: u32) -> ViewerSample {
@@ -288,12 +365,11 @@ mod tests {
                 number % 10
             };
             let calls = (0..50).map(|place| LoggedCall {
+                start: u64::from(place) * 1_000_000,
+                bytes: 1_000_000,
                 at_ms: place * 4_000,
                 file,
-                start: place * 1_000_000,
-                end: (place + 1) * 1_000_000,
                 with_previous: false,
-                burst_bytes: 1_000_000,
             });
             LoggedSession {
                 number,
@@ -340,9 +416,8 @@ mod tests {
             let mut at = session.arrival.as_secs_f64();
             for call in session.calls() {
                 at += call.pace.unwrap_or(Duration::ZERO).as_secs_f64();
-                if at < 600.0 {
-                    asked[(at / 200.0) as usize] += call.expected_bytes.unwrap_or(0) as f64;
-                }
+                assert!(at < 600.0, "{at}");
+                asked[(at / 200.0) as usize] += call.expected_bytes.unwrap_or(0) as f64;
             }
         }
         for asked in asked {
@@ -391,6 +466,34 @@ mod tests {
     }
 
     #[test]
+    fn viewers_reach_only_what_they_may_read_of_the_flash_tier() {
+        let (sample, times) = (sample(300), vec![1; 300]);
+        let settings = DrawSettings {
+            has_library: true,
+            length: Duration::from_secs(10),
+            bytes_per_s: 5e6,
+            ..settings(&times, 1)
+        };
+        let draw = Draw::new(&sample, settings);
+        // 50 MB of each of ten titles are read: 24 segments.
+        let all = FlashContent::most_read(&sample, &times, (3, 1 << 40));
+        assert_eq!(all.0.len(), 240);
+        let reached = draw.reached(&all);
+        assert!(!reached.is_empty() && reached.len() < 24 * draw.trace.sessions.len());
+        // A viewer of a few megabytes may read 32 MiB ahead.
+        let calls = draw.trace.sessions.iter().flat_map(Session::calls);
+        for call in calls.filter(|call| draw.shared.contains_key(&call.object)) {
+            let at = call.range.expect("a range").start / SEGMENT_BYTES * SEGMENT_BYTES;
+            let range = Some(ByteRange::new(at, at + SEGMENT_BYTES));
+            assert!(reached.contains(&(call.object, range)), "{call:?}");
+        }
+        let little = FlashContent::most_read(&sample, &times, (3, 11 << 20));
+        assert_eq!(little.0.len(), 3 * 5);
+        assert!(little.0.is_subset(&all.0));
+        assert!(draw.reached(&little).len() < reached.len());
+    }
+
+    #[test]
     fn sessions_that_do_not_count_are_not_drawn() {
         let sample = sample(300);
         let mut times = vec![0; 300];
@@ -406,6 +509,5 @@ mod tests {
             },
         );
         assert_eq!(draw.files.len(), 10);
-        assert_eq!(draw.shared_calls(&sample, &times).count(), 50);
     }
 }

@@ -8,12 +8,12 @@ use headlong_sim::{
 };
 use headlong_units::{Duration, Instant, MIB};
 
-use crate::draw::{Draw, DrawSettings};
-use crate::machine::Machine;
+use crate::draw::{Draw, DrawSettings, FlashContent};
+use crate::machine::{FlashDrives, Machine};
 use crate::sample::ViewerSample;
 
 /// A search ends when the lowest rate that fails is above the highest that passes by at most this.
-const RESOLUTION: f64 = 0.03;
+pub(crate) const RESOLUTION: f64 = 0.03;
 /// No rate above so many times that of random blocks of 2 MiB is tried.
 const CEILING: f64 = 8.0;
 /// Most runs of a search.
@@ -126,12 +126,13 @@ impl SampledLimit<'_> {
             probes_max: PROBES_MAX,
         };
         let ceiling = CEILING * self.machine.random_bytes_per_s();
+        let content = self.flash_content();
         let run = |probes: &[Probe]| {
             let runs = probes.iter().map(|probe| match probe.rate > ceiling {
                 true => Err(LimitError::Unlimited {
                     mbit_s: (ceiling * 8.0 / 1e6) as u64,
                 }),
-                false => self.run(probe.rate, true),
+                false => self.run(probe.rate, true, content.as_ref()),
             });
             runs.collect::<Result<Vec<RateRun>, LimitError>>()
         };
@@ -144,11 +145,36 @@ impl SampledLimit<'_> {
         Ok(searched.found.rate.zip(passed))
     }
 
-    /// A run at a rate, to its end or to its first failure.
+    /// Whether the limit is that rate or a higher one, up to the resolution of a search.
+    ///
+    /// # Errors
+    /// If a run cannot be made.
+    pub(crate) fn reaches(&self, bytes_per_s: f64) -> Result<bool, LimitError> {
+        let content = self.flash_content();
+        let run = self.run(bytes_per_s, true, content.as_ref())?;
+        Ok(run.failures() == 0)
+    }
+
+    /// The initial content of the flash tier; nothing without one.
+    pub(crate) fn flash_content(&self) -> Option<FlashContent> {
+        let flash = self.machine.flash.as_ref();
+        let flash = flash.filter(|_| self.server == Server::Headlong)?;
+        let disks = self.machine.disks.max(1);
+        let bytes = flash_bytes(flash) * u64::from(flash.count) / u64::from(disks);
+        let parts = (disks, bytes);
+        Some(FlashContent::most_read(self.sample, self.times, parts))
+    }
+
+    /// A run at a rate, to its end or to its first failure, with this content of the flash tier.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn run(&self, bytes_per_s: f64, stops_at_failure: bool) -> Result<RateRun, LimitError> {
+    pub(crate) fn run(
+        &self,
+        bytes_per_s: f64,
+        stops_at_failure: bool,
+        content: Option<&FlashContent>,
+    ) -> Result<RateRun, LimitError> {
         let disks = self.machine.disks;
         let mut run = RateRun {
             bytes_per_s,
@@ -162,7 +188,7 @@ impl SampledLimit<'_> {
         };
         for only_disk in parts {
             let draw = Draw::new(self.sample, self.draw_settings(bytes_per_s, only_disk));
-            let setup = self.setup(stops_at_failure, &draw)?;
+            let setup = self.setup(stops_at_failure, &draw, content)?;
             let drives = (0..setup.disks)
                 .map(|_| self.machine.drive.build())
                 .collect();
@@ -187,7 +213,12 @@ impl SampledLimit<'_> {
         }
     }
 
-    fn setup(&self, stops_at_failure: bool, draw: &Draw) -> Result<WorldSetup, LimitError> {
+    fn setup(
+        &self,
+        stops_at_failure: bool,
+        draw: &Draw,
+        content: Option<&FlashContent>,
+    ) -> Result<WorldSetup, LimitError> {
         let from = Instant::ZERO + self.lengths.ramp;
         let machine = self.machine;
         let mut setup = WorldSetup {
@@ -206,7 +237,7 @@ impl SampledLimit<'_> {
                     memory_bytes: pool_memory(machine.memory_bytes).0,
                     ..setup.engine
                 };
-                self.add_flash(&mut setup, draw)?;
+                self.add_flash(&mut setup, draw, content)?;
             }
             Server::Nginx { read_ahead_bytes } => {
                 setup.server = ServerModel::Vanilla(PageCacheServerSetup {
@@ -219,25 +250,33 @@ impl SampledLimit<'_> {
         Ok(setup)
     }
 
-    fn add_flash(&self, setup: &mut WorldSetup, draw: &Draw) -> Result<(), LimitError> {
-        let Some(flash) = &self.machine.flash else {
+    fn add_flash(
+        &self,
+        setup: &mut WorldSetup,
+        draw: &Draw,
+        content: Option<&FlashContent>,
+    ) -> Result<(), LimitError> {
+        let Some((flash, content)) = self.machine.flash.as_ref().zip(content) else {
             return Ok(());
         };
+        let bytes = flash_bytes(flash);
+        let all = u64::from(flash.count) * bytes;
+        let disks = (setup.disks, &self.machine.drive);
+        let reached = draw.reached(content);
+        let content = WarmContent::of_calls(reached, &draw.files, disks, setup.placement, all);
         setup.flash = Some(FlashSetup {
             drive: flash.drive.clone(),
             ssds: flash.count,
-            bytes: flash.drive.capacity_bytes() / MIB * MIB,
+            bytes,
             block_bytes: FLASH_BLOCK_BYTES,
             is_warm: true,
-            content: WarmContent::default(),
+            content: content.map_err(LimitError::Titles)?,
         });
-        let calls = draw.shared_calls(self.sample, self.times);
-        let bytes = u64::from(flash.count) * (flash.drive.capacity_bytes() / MIB * MIB);
-        let disks = (setup.disks, &self.machine.drive);
-        let content = WarmContent::of_calls(calls, &draw.files, disks, setup.placement, bytes);
-        if let Some(flash) = &mut setup.flash {
-            flash.content = content.map_err(LimitError::Titles)?;
-        }
         Ok(())
     }
+}
+
+/// Bytes of each SSD for the tier.
+fn flash_bytes(flash: &FlashDrives) -> u64 {
+    flash.drive.capacity_bytes() / MIB * MIB
 }

@@ -12,8 +12,12 @@ use headlong_random::Generator;
 use headlong_trace::{IntakeResult, PartitionsError};
 use headlong_units::BitRate;
 
+use crate::SESSIONS_NARROW;
+
 /// Most sessions that are kept, drawn evenly.
 const SESSIONS_MAX: u64 = 20_000;
+/// About so many requests are kept, some 240 MB, but not fewer sessions than for narrow intervals.
+const REQUESTS_MAX: u64 = 10_000_000;
 /// A viewer that requests nothing for so long arrives anew, ms.
 const PAUSE_MS: i64 = 300_000;
 /// Gaps between requests up to which a viewer counts as present, ms: that which ends a chain
@@ -28,21 +32,26 @@ const BURST_BYTES_MIN: u64 = 64 << 10;
 /// Bandwidth of a viewer beyond the highest that its log shows: logs round times up.
 const BANDWIDTH_MARGIN: f64 = 1.25;
 
-/// A request of a visit.
+/// A request of a visit. There are millions of them: 24 bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedCall {
-    /// Time from the start of the visit, ms.
-    pub at_ms: u64,
-    /// The file.
-    pub file: u32,
     /// First byte.
     pub start: u64,
-    /// Behind the last byte.
-    pub end: u64,
+    /// Number of bytes.
+    pub bytes: u32,
+    /// Time from the start of the visit, ms.
+    pub at_ms: u32,
+    /// The file.
+    pub file: u32,
     /// Whether it was sent while the previous one was in progress.
     pub with_previous: bool,
-    /// Bytes of the burst that it belongs to.
-    pub burst_bytes: u64,
+}
+
+impl LoggedCall {
+    /// Behind the last byte.
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.bytes)
+    }
 }
 
 /// A part of a session without a long pause.
@@ -97,14 +106,28 @@ impl ViewerSample {
     /// # Errors
     /// If the intake cannot be read again.
     pub fn of(log: &IntakeResult, threads: usize) -> Result<Self, PartitionsError> {
-        let is_kept = |session: u32| {
-            let all = u64::from(log.sessions).max(1);
+        let all = u64::from(log.sessions);
+        let fitting = REQUESTS_MAX.saturating_mul(all) / log.requests.max(1);
+        let most = fitting.clamp(SESSIONS_NARROW, SESSIONS_MAX);
+        let draw = |session: u32| {
             let mut drawn = Generator::new(u64::from(session)).fork("sample of sessions");
-            all <= SESSIONS_MAX || drawn.below(all) < SESSIONS_MAX
+            all <= most || drawn.below(all) < most
         };
+        let is_kept: Vec<bool> = (0..log.sessions).map(draw).collect();
         let title = |file: u32| log.files.get(file as usize).map_or(file, |file| file.title);
         let part = |_: usize, requests: &mut Vec<Request>| {
             requests.retain(|request| request.is_placed() && request.sent_bytes > 0);
+            let mut watches: Vec<(u32, u32)> = requests
+                .iter()
+                .map(|request| (request.session, title(request.file)))
+                .collect();
+            watches.sort_unstable();
+            watches.dedup();
+            let mut watched: HashMap<u32, u32> = HashMap::new();
+            for (_, title) in watches {
+                *watched.entry(title).or_default() += 1;
+            }
+            requests.retain(|request| is_kept[request.session as usize]);
             requests.sort_unstable_by_key(|request| {
                 let what = (request.file, request.offset, request.sent_bytes);
                 (
@@ -114,19 +137,8 @@ impl ViewerSample {
                     what,
                 )
             });
-            let mut watched: HashMap<u32, u32> = HashMap::new();
-            let mut sessions = Vec::new();
-            for session in requests.chunk_by(|one, other| one.session == other.session) {
-                let mut titles: Vec<u32> = session.iter().map(|of| title(of.file)).collect();
-                titles.sort_unstable();
-                titles.dedup();
-                for title in titles {
-                    *watched.entry(title).or_default() += 1;
-                }
-                if is_kept(session[0].session) {
-                    sessions.push(LoggedSession::of(session));
-                }
-            }
+            let sessions = requests.chunk_by(|one, other| one.session == other.session);
+            let sessions: Vec<_> = sessions.map(LoggedSession::of).collect();
             (sessions, watched)
         };
         let mut sessions = Vec::new();
@@ -151,7 +163,7 @@ impl ViewerSample {
             .flat_map(|session: &LoggedSession| &session.visits);
         for call in calls.flat_map(|visit| &visit.calls) {
             let size = &mut files[call.file as usize].size_bytes;
-            *size = call.end.max(*size);
+            *size = call.end().max(*size);
         }
         Ok(Self {
             sessions,
@@ -159,6 +171,12 @@ impl ViewerSample {
             files,
             sessions_in_log: u64::from(log.sessions),
         })
+    }
+
+    /// Whether the file is of a title that a single session of the log requested.
+    pub(crate) fn is_fresh(&self, file: u32) -> bool {
+        let title = self.files[file as usize].title as usize;
+        self.watched_once.get(title).copied().unwrap_or(false)
     }
 
     /// The sessions that the predicate selects, for example those of a part of the time.
@@ -237,20 +255,17 @@ impl LoggedVisit {
             let (mut bytes, mut ends_ms, mut done_ms) = (0, i64::MAX, 0);
             let mut count = 0;
             for (call, took_ms) in &mut calls[first..] {
-                let at_ms = call.at_ms as i64;
+                let at_ms = i64::from(call.at_ms);
                 if count == BURST_MAX || count > 0 && at_ms >= ends_ms {
                     break;
                 }
                 call.with_previous = count > 0;
-                bytes += call.end - call.start;
+                bytes += u64::from(call.bytes);
                 ends_ms = ends_ms.min(at_ms + *took_ms);
                 done_ms = done_ms.max(at_ms + *took_ms);
                 count += 1;
             }
-            let took_ms = done_ms - calls[first].0.at_ms as i64;
-            for (call, _) in &mut calls[first..first + count] {
-                call.burst_bytes = bytes;
-            }
+            let took_ms = done_ms - i64::from(calls[first].0.at_ms);
             if took_ms > 0 && bytes >= BURST_BYTES_MIN {
                 fastest = fastest.max(bytes as f64 * 8_000.0 / took_ms as f64);
             }
@@ -265,6 +280,13 @@ impl LoggedVisit {
     }
 }
 
+impl LoggedVisit {
+    /// Its requests, those together that were sent together.
+    pub(crate) fn bursts(&self) -> impl Iterator<Item = &[LoggedCall]> {
+        self.calls.chunk_by(|_, next| next.with_previous)
+    }
+}
+
 /// The pieces of a request, with the time that each took, ms.
 fn pieces(request: &Request, start_ms: i64) -> impl Iterator<Item = (LoggedCall, i64)> {
     let lasted_ms = request
@@ -273,20 +295,22 @@ fn pieces(request: &Request, start_ms: i64) -> impl Iterator<Item = (LoggedCall,
         .max(0);
     let count = lasted_ms.unsigned_abs().div_ceil(PIECE_MS.unsigned_abs());
     let count = count.clamp(1, request.sent_bytes.max(1));
+    let count = count.max(request.sent_bytes.div_ceil(u32::MAX.into()));
     let request = *request;
     (0..count).map(move |piece| {
         let share =
             |of: u64, piece: u64| (u128::from(of) * u128::from(piece) / u128::from(count)) as u64;
         let lasted = lasted_ms.unsigned_abs();
         let (from_ms, to_ms) = (share(lasted, piece), share(lasted, piece + 1));
-        let start = request.offset + share(request.sent_bytes, piece);
+        let from = share(request.sent_bytes, piece);
+        let at_ms = request.received_ms.abs_diff(start_ms) + from_ms;
         let call = LoggedCall {
-            at_ms: request.received_ms.abs_diff(start_ms) + from_ms,
+            start: request.offset + from,
+            // Not more: see the number of pieces.
+            bytes: (share(request.sent_bytes, piece + 1) - from) as u32,
+            at_ms: u32::try_from(at_ms).unwrap_or(u32::MAX),
             file: request.file,
-            start,
-            end: request.offset + share(request.sent_bytes, piece + 1),
             with_previous: false,
-            burst_bytes: 0,
         };
         (call, (to_ms - from_ms) as i64)
     })
@@ -335,10 +359,10 @@ mod tests {
             request(40_000, 2_000, 9_000_000, 1_000_000),
             request(40_500, 2_000, 20_000_000, 500_000),
         ]);
-        let calls: Vec<(u64, u64, bool)> = visit
+        let calls: Vec<(u32, u32, bool)> = visit
             .calls
             .iter()
-            .map(|call| (call.at_ms, call.end - call.start, call.with_previous))
+            .map(|call| (call.at_ms, call.bytes, call.with_previous))
             .collect();
         let pieces = [
             (0, 1_000, false),
@@ -350,8 +374,20 @@ mod tests {
             calls[4..],
             [(40_000, 1_000_000, false), (40_500, 500_000, true)]
         );
-        assert_eq!(visit.calls[5].burst_bytes, 1_500_000);
-        assert_eq!(visit.calls[3].end, 4_007);
+        assert_eq!(visit.bursts().map(<[_]>::len).max(), Some(2));
+        assert_eq!(visit.calls[3].end(), 4_007);
+    }
+
+    #[test]
+    fn request_of_many_gigabytes_becomes_pieces() {
+        let visit = LoggedVisit::of(&[request(0, 0, 1, 10 << 30)]);
+        assert_eq!(visit.calls.len(), 3);
+        assert!(
+            visit
+                .calls
+                .is_sorted_by(|one, next| one.end() == next.start)
+        );
+        assert_eq!(visit.calls[2].end(), 1 + (10 << 30));
     }
 
     #[test]

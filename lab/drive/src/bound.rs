@@ -1,8 +1,9 @@
 //! Upper bounds on the performance of a drive, for bounds on servers.
 //!
 //! In any order of requests, a byte on the medium crosses a head once for each time it is read, at
-//! the speed of its track, and a head that moves to another track transfers no data for at least
-//! the shortest switch. Everything else (longer seeks, rotation, overhead) only adds time.
+//! the speed of its track, and a head that moves over more than a cylinder transfers no wanted data
+//! for at least the shortest seek. Everything else (longer seeks, rotation, overhead) only adds
+//! time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,10 +18,6 @@ pub struct MediumLimits {
     zones: Vec<(u64, f64)>,
     /// Arms that work concurrently.
     pub arms: u32,
-    /// Bytes of the longest track; two addresses further apart are on different tracks.
-    pub track_bytes_max: u64,
-    /// Shortest time without transfer when moving from one track to another, seconds.
-    pub switch_s: f64,
     /// Bytes of the largest cylinder; two addresses further apart are in different cylinders.
     pub cylinder_bytes_max: u64,
     /// Shortest time without wanted data when moving over more than a cylinder, seconds: a seek, or
@@ -68,8 +65,6 @@ impl DriveSpec {
             Self::SolidState(spec) => MediumLimits {
                 zones: vec![(0, spec.read.bytes_per_s.max(1) as f64)],
                 arms: 1,
-                track_bytes_max: 0,
-                switch_s: 0.0,
                 cylinder_bytes_max: 0,
                 seek_s: 0.0,
                 cache_bytes: 0,
@@ -84,20 +79,13 @@ fn of_disk(spec: &HardDriveSpec) -> MediumLimits {
     let rates = tracks
         .iter()
         .map(|(from, bytes)| (*from, *bytes as f64 * turns_per_s));
-    let switches = [
-        spec.head_switch_us,
-        spec.cylinder_switch_us,
-        spec.seek.settle_us,
-    ];
     let track_bytes_max = tracks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     let heads = spec.heads.max(1);
     MediumLimits {
         zones: rates.collect(),
         arms: 1,
-        track_bytes_max,
         cylinder_bytes_max: track_bytes_max * u64::from(heads),
         seek_s: spec.seek.least_ns().min(spec.turn_ns() * u64::from(heads)) as f64 / 1e9,
-        switch_s: f64::from(switches.into_iter().min().unwrap_or(0)) / 1e6,
         cache_bytes: u64::from(spec.read_cache.segments) * spec.read_cache.segment_bytes,
     }
 }

@@ -75,7 +75,6 @@ impl PlanStep {
 pub struct Plan {
     /// The seed.
     pub seed: u64,
-    theme: Profile,
     pub(crate) disks: Vec<DiskPlan>,
     pub(crate) ssds: Vec<SsdPlan>,
     /// Steps in order of time.
@@ -133,17 +132,11 @@ impl Plan {
         let revalidate = draw.pick(lean.revalidate_ms);
         Self {
             seed,
-            theme,
             disks,
             ssds,
             steps,
             revalidate: Duration::from_millis(revalidate),
         }
-    }
-
-    /// Its theme.
-    pub fn theme(&self) -> Profile {
-        self.theme
     }
 
     /// Number of steps.

@@ -27,7 +27,7 @@ const ROWS: &[(&str, &[&str])] = &[
         &["16KiB", "64KiB", "256KiB", "8MiB", "auto", "auto-paper"],
     ),
     ("order", &["fcfs", "elevator", "deadline-elevator"]),
-    ("retention", &["lru", "interval", "page-cache"]),
+    ("retention", &["lru", "popularity", "page-cache"]),
     ("admission", &["accept", "accept", "refuse"]),
     ("read_max", &["16KiB", "64KiB", "32MiB"]),
     ("outstanding_reads_rotating", &["1", "2", "4", "8"]),

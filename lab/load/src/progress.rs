@@ -1,5 +1,5 @@
-//! Progress of a run on standard error: a block that is rewritten in place on a terminal, else a
-//! line at intervals.
+//! Progress of a run on standard error: a line that is rewritten in place on a terminal, else a line
+//! at intervals.
 
 use std::io::{IsTerminal as _, Write};
 use std::time::Duration as WallDuration;
@@ -8,12 +8,10 @@ use headlong_units::Instant;
 
 use crate::play::{LoadProgress, RunObserver};
 
-/// Interval of the block.
-const BLOCK_INTERVAL: WallDuration = WallDuration::from_millis(500);
-/// Interval of the lines.
+/// Interval of lines on a terminal.
+const TERMINAL_INTERVAL: WallDuration = WallDuration::from_millis(500);
+/// Interval of lines elsewhere.
 const LINE_INTERVAL: WallDuration = WallDuration::from_secs(10);
-/// Lines of the block.
-const BLOCK_LINES: usize = 4;
 
 /// Writes the progress of a run.
 #[derive(Debug)]
@@ -21,7 +19,7 @@ pub struct ProgressOutput<W> {
     out: W,
     is_terminal: bool,
     next: WallDuration,
-    /// Whether a block has been written that the next one overwrites.
+    /// Whether a line has been written that the next one overwrites.
     written: bool,
     /// Time and bytes at the last write.
     last: (Instant, u64),
@@ -48,84 +46,25 @@ impl<W: Write> ProgressOutput<W> {
         }
     }
 
-    fn block(&self, seen: &ProgressFigures) -> String {
-        let mut text = String::new();
-        if self.written {
-            // Move to the block's first line and clear everything below.
-            text.push_str(&format!("\x1b[{BLOCK_LINES}F\x1b[J"));
-        }
-        let ProgressFigures {
-            now,
-            end,
-            arrived,
-            sessions,
-            active,
-            mb_per_s,
-            failed,
-            p99,
-            late,
-            ..
-        } = seen;
-        text.push_str(&format!(
-            "time      {now:>9.1} s of {end:.1} s\n\
-             sessions  {active:>9} now, {arrived} of {sessions} arrived, {failed} failed\n\
-             delivered {mb_per_s:>9.2} MB/s\n\
-             p99       {p99:>9} ms to the first byte; schedule error {late} ms\n"
-        ));
-        text
-    }
-}
-
-/// The displayed figures.
-struct ProgressFigures {
-    now: f64,
-    end: f64,
-    arrived: u64,
-    sessions: u64,
-    active: u64,
-    mb_per_s: f64,
-    failed: u64,
-    p99: String,
-    late: String,
-}
-
-impl ProgressFigures {
-    fn of(glance: &LoadProgress<'_>, last: (Instant, u64)) -> Self {
-        let recording = glance.recording;
-        let seconds = glance.now.since(last.0).as_secs_f64().max(1e-9);
-        let bytes = glance.bytes.saturating_sub(last.1) as f64;
-        let series = recording.report.series.last();
-        let p99 = series.and_then(|interval| interval.first_byte_ms_p99);
-        let late = recording.schedule_error.quantile_ms(0.99);
-        let show = |ms: Option<f64>| ms.map_or("-".to_string(), |ms| format!("{ms:.2}"));
-        Self {
-            now: glance.now.0 as f64 / 1e9,
-            end: glance.last_arrival.0 as f64 / 1e9,
-            arrived: recording.report.sessions.arrived,
-            sessions: glance.sessions,
-            active: glance.active,
-            mb_per_s: bytes / seconds / 1e6,
-            failed: recording.report.sessions.failed,
-            p99: show(p99),
-            late: show(late),
-        }
-    }
-
-    fn line(&self) -> String {
-        let Self {
-            now,
-            end,
-            arrived,
-            active,
-            mb_per_s,
-            failed,
-            p99,
-            late,
-            ..
-        } = self;
+    fn line(&self, glance: &LoadProgress<'_>) -> String {
+        let report = &glance.recording.report;
+        let seconds = glance.now.since(self.last.0).as_secs_f64().max(1e-9);
+        let bytes = glance.bytes.saturating_sub(self.last.1) as f64;
+        let p99 = report.series.last().and_then(|last| last.first_byte_ms_p99);
+        let late = glance.recording.schedule_error.quantile_ms(0.99);
+        let ms = |ms: Option<f64>| ms.map_or("-".to_string(), |ms| format!("{ms:.2}"));
         format!(
-            "{now:.0} s of {end:.0} s: {arrived} arrived, {active} now, {failed} failed; \
-             delivered {mb_per_s:.2} MB/s; p99 {p99} ms, schedule error {late} ms\n"
+            "{:.0} s of {:.0} s: {} of {} arrived, {} now, {} failed; delivered {:.2} MB/s; p99 {} \
+             ms, schedule error {} ms\n",
+            glance.now.0 as f64 / 1e9,
+            glance.last_arrival.0 as f64 / 1e9,
+            report.sessions.arrived,
+            glance.sessions,
+            glance.active,
+            report.sessions.failed,
+            bytes / seconds / 1e6,
+            ms(p99),
+            ms(late),
         )
     }
 }
@@ -136,21 +75,21 @@ impl<W: Write> RunObserver for ProgressOutput<W> {
             return;
         }
         let interval = match self.is_terminal {
-            true => BLOCK_INTERVAL,
+            true => TERMINAL_INTERVAL,
             false => LINE_INTERVAL,
         };
         self.next = glance.wall + interval;
-        let seen = ProgressFigures::of(glance, self.last);
+        let line = self.line(glance);
         self.last = (glance.now, glance.bytes);
-        let text = match self.is_terminal {
-            true => self.block(&seen),
-            // At the first call there are no figures yet.
-            false if glance.wall < interval => return,
-            false => seen.line(),
-        };
-        self.written = true;
+        // At the first call there are no figures yet.
+        if !self.is_terminal && glance.wall < interval {
+            return;
+        }
         // Errors are ignored: the run does not depend on the output.
-        let _ = self.out.write_all(text.as_bytes());
+        if self.is_terminal && std::mem::replace(&mut self.written, true) {
+            let _ = self.out.write_all(b"\x1b[F\x1b[J");
+        }
+        let _ = self.out.write_all(line.as_bytes());
     }
 }
 
@@ -185,15 +124,15 @@ mod tests {
         let text = shown(false, &seconds);
         assert_eq!(text.lines().count(), 3, "{text}");
         // 20 MB/s of wall time at ten times the speed.
-        let line = "100 s of 1000 s: 11 arrived, 7 now, 0 failed; delivered 2.00 MB/s;";
+        let line = "100 s of 1000 s: 11 of 50 arrived, 7 now, 0 failed; delivered 2.00 MB/s;";
         assert!(text.starts_with(line), "{text}");
         assert!(!text.contains('\x1b'));
     }
 
     #[test]
-    fn rewrites_one_block_on_terminal() {
+    fn rewrites_one_line_on_terminal() {
         let text = shown(true, &[1, 2, 3]);
-        assert_eq!(text.matches("\x1b[4F\x1b[J").count(), 2, "{text}");
-        assert_eq!(text.lines().count(), 3 * BLOCK_LINES);
+        assert_eq!(text.matches("\x1b[F\x1b[J").count(), 2, "{text}");
+        assert_eq!(text.lines().count(), 3);
     }
 }

@@ -658,13 +658,4 @@ impl Recording {
             self.report.first_failures.push(failure());
         }
     }
-
-    /// Sessions in the steady state that ended, and the failed ones among them.
-    pub fn steady(&self) -> (u64, u64) {
-        let sum = |count: fn(&ClassTally) -> u64| self.classes.iter().map(count).sum();
-        (
-            sum(|class| class.counts.sessions),
-            sum(|class| class.counts.failed),
-        )
-    }
 }

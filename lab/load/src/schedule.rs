@@ -121,12 +121,7 @@ pub(crate) fn width(plan: &SessionPlan) -> u64 {
             }
             widest
         }
-        // One more for a segment that is requested twice.
-        SessionPlan::Adaptive(plan) => {
-            let probing = plan.make.probing;
-            let duplicate = probing.is_some_and(|probing| probing.duplicate);
-            u64::from(plan.make.connections).max(1 + u64::from(duplicate))
-        }
+        SessionPlan::Adaptive(plan) => u64::from(plan.make.connections).max(1),
         SessionPlan::Phases(plan) => u64::from(plan.connections()),
     }
 }

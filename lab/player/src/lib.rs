@@ -55,8 +55,8 @@ mod record;
 mod script;
 
 pub use adaptive::{
-    AdaptivePlan, ObjectRange, PlanError, PlayerConfig, ProbeSettings, RateRule, Rendition,
-    RequestExtent, SegmentTable, ThroughputEstimate, Title, ViewerAction,
+    AdaptivePlan, ObjectRange, PlanError, PlayerConfig, RateRule, Rendition, RequestExtent,
+    SegmentTable, Title, ViewerAction,
 };
 pub use call::{PlaybackSpec, Script, ScriptCall, SessionPlan};
 pub use object::ObjectId;

@@ -1,20 +1,15 @@
-//! Randomly drawn drives in virtual time: the failure-free limit of each, the cost of a cold start
-//! at shares of it, and the automatic choice of sizes beside fixed ones.
+//! Cold starts of randomly drawn drives in virtual time, at shares of the failure-free limit of each.
 //!
-//!     cargo run --release -p headlong-sim --example family -- limit|cold|grid youtube-sd FROM TO
-//!     [--json] [KEY=VALUE,...]...
+//!     cargo run --release -p headlong-sim --example family -- youtube-sd FROM TO [--json]
+//!     [KEY=VALUE,...]...
 //!
 //! Each drive of the seeds `FROM..TO` ([`DrawnDrive`]) runs with each set of engine settings, or
 //! with the defaults if no set is given. Admission control is off; viewers have no session ids.
 //!
-//! - `limit`: the highest rate, in steps of 4 %, without a failure in 1,800 s after a ramp of 900 s.
-//! - `cold`: 300 s after a restart in which all viewers return within 225 s, at 60, 80 and 95 % of
-//!   the limit of the first set, beside the least number that any server must lose
-//!   ([`LossBound`]).
-//! - `grid`: limit, and 99th percentile of the time to the first byte at 80 % of the automatic
-//!   choice's limit, of the automatic choice and of every fixed size with every most number of
-//!   reads at a time (`outstanding_reads`; an arm gets fewer if more do not help). A fixed choice
-//!   that fails one step above the automatic limit is not searched further down.
+//! The limit is the highest rate, in steps of 4 %, without a failure in 1,800 s after a ramp of 900
+//! s, with the first set. The starts are 300 s after a restart in which all viewers return within
+//! 225 s, at 60, 80 and 95 % of it, beside the least number of viewers that any server must lose
+//! ([`LossBound`]).
 
 use headlong_drive::{DrawnDrive, DriveSpec};
 use headlong_sim::{
@@ -40,9 +35,6 @@ const STRIDE: i32 = 4;
 const SHARES: [f64; 3] = [0.6, 0.8, 0.95];
 /// Viewers that a start may lose above the bound.
 const ABOVE_BOUND_MAX: f64 = 0.002;
-const FIXED_MIB: [u64; 5] = [2, 4, 6, 8, 12];
-const READS: [u64; 4] = [1, 2, 4, 8];
-const SHARE_OF_WAITS: f64 = 0.8;
 
 /// A cold start.
 #[derive(Debug, Serialize)]
@@ -61,37 +53,6 @@ struct ColdStart {
     late_jobs: f64,
     asked_for_mib_s: f64,
     disk_mib_s: f64,
-}
-
-/// One choice of sizes for a drive.
-#[derive(Debug, Clone, Serialize)]
-struct SizeChoice {
-    settings: SettingList,
-    /// Absent for a fixed choice that fails one step above the automatic limit.
-    limit_mib_s: Option<f64>,
-    first_byte_ms_p99: f64,
-}
-
-/// The automatic choice beside the best fixed ones.
-#[derive(Debug, Serialize)]
-struct ChoiceComparison {
-    drive: String,
-    automatic: SizeChoice,
-    limit_best: SizeChoice,
-    first_byte_best: SizeChoice,
-    /// The automatic limit by the best of all.
-    limit_ratio: f64,
-    /// The automatic time to the first byte by the best of all.
-    first_byte_ratio: f64,
-    fixed: Vec<SizeChoice>,
-}
-
-/// The limit of a set of settings.
-#[derive(Debug, Serialize)]
-struct SettingsLimit {
-    drive: String,
-    settings: SettingList,
-    limit_mib_s: Option<f64>,
 }
 
 fn experiment(
@@ -140,8 +101,8 @@ fn holds(experiment: &VirtualExperiment, step: i32) -> bool {
     record.failures == 0
 }
 
-/// The highest step without a failure, if there is one.
-fn limit(experiment: &VirtualExperiment) -> Option<i32> {
+/// The highest rate without a failure, if there is one.
+fn limit(experiment: &VirtualExperiment) -> Option<f64> {
     let (mut passed, mut failed) = (None, None);
     let mut next = 0;
     loop {
@@ -153,7 +114,7 @@ fn limit(experiment: &VirtualExperiment) -> Option<i32> {
             (Some(passed), None) if passed < STEPS_MAX => passed + STRIDE,
             (None, Some(failed)) if failed > STEPS_MIN => failed - STRIDE,
             (Some(passed), Some(failed)) if failed - passed > 1 => (passed + failed) / 2,
-            _ => return passed,
+            _ => return passed.map(rate_of),
         };
     }
 }
@@ -180,25 +141,11 @@ fn show_drive(drawn: &DrawnDrive) {
     }
 }
 
-fn limits(workload: &str, drawn: &DrawnDrive, sets: &[SettingList]) -> Vec<SettingsLimit> {
-    let limit = |set: &SettingList| {
-        let step = limit(&experiment(workload, drawn, set, false));
-        let limit_mib_s = step.map(rate_of);
-        eprintln!("  {set:?}: limit {:.1} MiB/s", limit_mib_s.unwrap_or(0.0));
-        SettingsLimit {
-            drive: name_of(drawn),
-            settings: set.clone(),
-            limit_mib_s,
-        }
-    };
-    sets.iter().map(limit).collect()
-}
-
 fn starts(workload: &str, drawn: &DrawnDrive, sets: &[SettingList]) -> Vec<ColdStart> {
-    let first = limits(workload, drawn, &sets[..1]);
-    let Some(limit_mib_s) = first[0].limit_mib_s else {
+    let Some(limit_mib_s) = limit(&experiment(workload, drawn, &sets[0], false)) else {
         return Vec::new();
     };
+    eprintln!("  limit {limit_mib_s:.1} MiB/s");
     let each = SHARES
         .iter()
         .flat_map(|share| sets.iter().map(move |set| (*share, set)));
@@ -295,112 +242,13 @@ fn show_starts(starts: &[ColdStart]) {
     }
 }
 
-/// Compares the automatic choice with fixed ones; `set` applies to all of them.
-fn compare(workload: &str, drawn: &DrawnDrive, set: &SettingList) -> Option<ChoiceComparison> {
-    let step = limit(&experiment(workload, drawn, set, false))?;
-    let rate_of_waits = rate_of(step) * SHARE_OF_WAITS;
-    let choice = |settings: SettingList, step: Option<i32>| {
-        let experiment = experiment(workload, drawn, &settings, false);
-        let record = experiment
-            .run(rate_of_waits, SEED_OF_LIMIT)
-            .expect("a world");
-        let limit_mib_s = step.map(rate_of);
-        let p99 = record.wait_ms.p99;
-        eprintln!("  {settings:?}: limit {limit_mib_s:.1?} MiB/s; first byte p99 {p99:.0} ms");
-        SizeChoice {
-            settings,
-            limit_mib_s,
-            first_byte_ms_p99: p99,
-        }
-    };
-    let automatic = choice(set.clone(), Some(step));
-    let mut fixed = Vec::new();
-    for reads in READS {
-        for mib in FIXED_MIB {
-            // The usual `outstanding_max` would allow fewer reads of this size.
-            let outstanding = (reads * mib).max(24);
-            let more = [
-                ("policy", "fixed".to_owned()),
-                ("prefetch", format!("{mib}MiB")),
-                ("outstanding_reads", reads.to_string()),
-                ("outstanding_max", format!("{outstanding}MiB")),
-            ];
-            let more = more.map(|(name, value)| (name.to_owned(), value));
-            let settings: SettingList = set.iter().cloned().chain(more).collect();
-            let tried = experiment(workload, drawn, &settings, false);
-            let above = (step + 1..STEPS_MAX).take_while(|step| holds(&tried, *step));
-            fixed.push(choice(settings, above.last()));
-        }
-    }
-    let limit_of = |choice: &SizeChoice| choice.limit_mib_s.unwrap_or(0.0);
-    let all = || std::iter::once(&automatic).chain(&fixed);
-    let limit_best = all()
-        .max_by(|a, b| limit_of(a).total_cmp(&limit_of(b)))?
-        .clone();
-    let wait = |choice: &&SizeChoice| choice.first_byte_ms_p99;
-    let first_byte_best = all().min_by(|a, b| wait(a).total_cmp(&wait(b)))?.clone();
-    Some(ChoiceComparison {
-        drive: name_of(drawn),
-        limit_ratio: limit_of(&automatic) / limit_of(&limit_best),
-        first_byte_ratio: automatic.first_byte_ms_p99
-            / first_byte_best.first_byte_ms_p99.max(0.001),
-        automatic,
-        limit_best,
-        first_byte_best,
-        fixed,
-    })
-}
-
-fn show_comparisons(comparisons: &[ChoiceComparison]) {
-    let words = |choice: &SizeChoice| {
-        let values = choice.settings.iter();
-        let values = values.filter(|(name, _)| name == "prefetch" || name == "outstanding_reads");
-        let values: Vec<&str> = values.map(|(_, value)| value.as_str()).collect();
-        if values.is_empty() {
-            "automatic".to_owned()
-        } else {
-            values.join(" x ")
-        }
-    };
-    println!(
-        "| drive | automatic, MiB/s | best | automatic / best | first byte p99, ms | best | \
-         automatic / best |"
-    );
-    println!("|---|---|---|---|---|---|---|");
-    for one in comparisons {
-        println!(
-            "| {} | {:.1} | {:.1} ({}) | {:.2} | {:.0} | {:.0} ({}) | {:.2} |",
-            one.drive,
-            one.automatic.limit_mib_s.unwrap_or(0.0),
-            one.limit_best.limit_mib_s.unwrap_or(0.0),
-            words(&one.limit_best),
-            one.limit_ratio,
-            one.automatic.first_byte_ms_p99,
-            one.first_byte_best.first_byte_ms_p99,
-            words(&one.first_byte_best),
-            one.first_byte_ratio,
-        );
-    }
-}
-
-/// Prints the rows as JSON, or with `show`.
-fn print<T: Serialize>(is_json: bool, rows: &[T], show: impl FnOnce(&[T])) {
-    match is_json {
-        true => println!(
-            "{}",
-            serde_json::to_string_pretty(rows).expect("no map keys")
-        ),
-        false => show(rows),
-    }
-}
-
 fn main() {
     let (options, words): (Vec<String>, Vec<String>) = std::env::args()
         .skip(1)
         .partition(|word| word.starts_with("--"));
     let is_json = options.iter().any(|word| word == "--json");
-    let [mode, workload, from, to, sets @ ..] = &words[..] else {
-        eprintln!("usage: family limit|cold|grid WORKLOAD FROM TO [--json] [KEY=VALUE,...]...");
+    let [workload, from, to, sets @ ..] = &words[..] else {
+        eprintln!("usage: family WORKLOAD FROM TO [--json] [KEY=VALUE,...]...");
         std::process::exit(2);
     };
     let seed = |text: &str| text.parse::<u64>().expect("a seed");
@@ -421,28 +269,14 @@ fn main() {
         show_drive(&drawn);
         drawn
     });
-    match mode.as_str() {
-        "limit" => {
-            let rows: Vec<SettingsLimit> = drives
-                .flat_map(|drawn| limits(workload, &drawn, &sets))
-                .collect();
-            // The text is written as the limits are found.
-            print(is_json, &rows, |_| ());
-        }
-        "cold" => {
-            let rows: Vec<ColdStart> = drives
-                .flat_map(|drawn| starts(workload, &drawn, &sets))
-                .collect();
-            print(is_json, &rows, show_starts);
-        }
-        "grid" => {
-            let compare = |drawn: DrawnDrive| compare(workload, &drawn, &sets[0]);
-            let rows: Vec<ChoiceComparison> = drives.filter_map(compare).collect();
-            print(is_json, &rows, show_comparisons);
-        }
-        other => {
-            eprintln!("unknown mode {other}: choose limit, cold or grid");
-            std::process::exit(2);
-        }
+    let rows: Vec<ColdStart> = drives
+        .flat_map(|drawn| starts(workload, &drawn, &sets))
+        .collect();
+    match is_json {
+        true => println!(
+            "{}",
+            serde_json::to_string_pretty(&rows).expect("no map keys")
+        ),
+        false => show_starts(&rows),
     }
 }

@@ -11,11 +11,9 @@
 //! connected only here and do not depend on each other; no payload bytes exist.
 #![forbid(unsafe_code)]
 
-mod bound;
 mod device;
 mod disk;
 mod disk_server;
-mod engine_only;
 mod event_queue;
 mod experiment;
 mod extents;
@@ -26,6 +24,7 @@ mod layout;
 mod link;
 mod loss_bound;
 mod measure;
+mod next_times;
 mod origin;
 mod page_cache_server;
 mod request;
@@ -40,9 +39,7 @@ mod usage;
 mod warm_flash;
 mod world;
 
-pub use bound::Bound;
 pub use device::{AccessPattern, DriveUse};
-pub use engine_only::{EngineOnlyResult, PlannedCalls};
 pub use experiment::{VirtualExperiment, files_of};
 pub use fleet::{
     BoxFailure, BoxFigures, BoxUse, FLEET_IMITATED, FLEET_SCHEMA, FleetExperiment, FleetFigures,

@@ -47,13 +47,17 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 use headlong_drive::MediumLimits;
-use headlong_units::Instant;
+use headlong_player::{ObjectId, ScriptCall, SessionPlan};
+use headlong_units::{Duration, Instant};
+use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Specification};
 use serde::{Deserialize, Serialize};
 
 use crate::VirtualExperiment;
-use crate::bound::{CallBurst, CallTimes, UNIT_BYTES, isolated};
-use crate::layout::FileLocation;
+use crate::layout::{FileLocation, TitlePlacement};
 use crate::setup::SetupError;
+
+/// Bytes that are accounted for together. A call counts with the whole units in it.
+const UNIT_BYTES: u64 = 128 * 1024;
 
 /// Periods begin and end at multiples of this part of the run.
 const PARTS: u32 = 12;
@@ -177,6 +181,50 @@ impl VirtualExperiment {
             to_s: proof.to,
             disk_share: proof.disk_share,
         })
+    }
+
+    /// Draws the sessions of a run and passes each, with its number, to `add`.
+    ///
+    /// # Errors
+    /// Those of [`VirtualExperiment::loss_bound`].
+    fn draw(
+        &self,
+        rate_mib_s: f64,
+        seed: u64,
+        mut add: impl FnMut(u32, &Session, &NetworkClass),
+    ) -> Result<DrawnRun, SetupError> {
+        let specification = self.specification(rate_mib_s);
+        self.check_bound(&specification)?;
+        let catalogue = Catalogue::of(&specification);
+        let placement =
+            TitlePlacement::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
+        let sessions = SessionStream::new(&specification, &catalogue, seed);
+        let mut sessions = sessions.with_steps(self.steps.iter().copied());
+        for (number, session) in (&mut sessions).enumerate() {
+            let class = &specification.classes[session.class as usize];
+            add(number as u32, &session, class);
+        }
+        let place = |id| placement.place(sessions.object(ObjectId(id))?);
+        let medium = self.drive.medium();
+        Ok(DrawnRun {
+            places: (0..sessions.object_count() as u32).map(place).collect(),
+            memory_bytes: self.setup.engine.memory_bytes + medium.cache_bytes,
+            medium,
+        })
+    }
+
+    /// Whether bounds are known for this setup.
+    fn check_bound(&self, specification: &Specification) -> Result<(), SetupError> {
+        if specification.has_adaptive_players() || specification.phases.is_some() {
+            return Err(SetupError::NoBound);
+        }
+        if self.setup.flash.is_some() {
+            return Err(SetupError::FlashBound);
+        }
+        if self.setup.disks != 1 {
+            return Err(SetupError::OneDisk("the bound"));
+        }
+        Ok(())
     }
 }
 
@@ -389,6 +437,125 @@ fn least_removed(mut costs: Vec<f64>, available: f64) -> u64 {
         is_needed
     });
     needed.count() as u64
+}
+
+/// Inputs of a bound beside the sessions of a run.
+struct DrawnRun {
+    /// The location of each object, by object number.
+    places: Vec<Option<FileLocation>>,
+    medium: MediumLimits,
+    /// Of the server and of the drive.
+    memory_bytes: u64,
+}
+
+/// Of some files, those that are at least `gap_bytes` from every other of them.
+fn isolated<'f>(
+    files: impl Iterator<Item = &'f u32>,
+    places: &[Option<FileLocation>],
+    gap_bytes: u64,
+) -> BTreeSet<u32> {
+    let mut wanted: Vec<(u64, u64, u32)> = files
+        .filter_map(|file| {
+            let place = places.get(*file as usize)?.as_ref()?;
+            Some((place.physical, place.physical + place.size_bytes, *file))
+        })
+        .collect();
+    wanted.sort_unstable();
+    let is_far = |pair: &[(u64, u64, u32)]| pair[1].0 >= pair[0].1 + gap_bytes;
+    let far: Vec<bool> = wanted.windows(2).map(is_far).collect();
+    let is_far = |index: Option<usize>| {
+        let far = index.and_then(|index| far.get(index));
+        far.copied().unwrap_or(true)
+    };
+    let is_isolated = |index: &usize| is_far(index.checked_sub(1)) && is_far(Some(*index));
+    let isolated = (0..wanted.len()).filter(is_isolated);
+    isolated.map(|index| wanted[index].2).collect()
+}
+
+// A viewer sends its first call when it arrives, and every other when the previous one is complete
+// and its pace allows. A call is complete no sooner than a round trip and its bytes over the
+// viewer's own line after it was sent, and no later than its timeout, or the viewer is lost.
+
+/// Calls that are sent together. Times are seconds from the start of the run.
+#[derive(Debug, Clone, Copy)]
+struct CallBurst<'s> {
+    calls: &'s [ScriptCall],
+    /// Earliest time at which the requests can reach the server.
+    earliest: f64,
+    /// Latest time at which the replies may be complete.
+    latest: f64,
+    /// Least time from the sending of the previous burst to the sending of this one; 0 for the
+    /// first.
+    gap: f64,
+    /// Longest time from the sending of the requests until the last byte leaves the server, less
+    /// the time that a request takes to the server.
+    patience: f64,
+}
+
+/// The bursts of a session in order; none of an adaptive player.
+#[derive(Debug)]
+struct CallTimes<'s> {
+    rest: &'s [ScriptCall],
+    class: &'s NetworkClass,
+    /// Earliest and latest time of sending of the next burst.
+    sent: (f64, f64),
+    gap: f64,
+}
+
+impl<'s> CallTimes<'s> {
+    fn new(session: &'s Session, class: &'s NetworkClass) -> Self {
+        let arrival = session.arrival.as_secs_f64();
+        Self {
+            rest: match &session.plan {
+                SessionPlan::Script(script) => &script.calls,
+                SessionPlan::Adaptive(_) | SessionPlan::Phases(_) => &[],
+            },
+            class,
+            sent: (arrival, arrival),
+            gap: 0.0,
+        }
+    }
+}
+
+impl<'s> Iterator for CallTimes<'s> {
+    type Item = CallBurst<'s>;
+
+    fn next(&mut self) -> Option<CallBurst<'s>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let members = self.rest.iter().skip(1);
+        let count = 1 + members.take_while(|call| call.with_previous).count();
+        let (calls, rest) = self.rest.split_at(count);
+        let timeout = calls.iter().map(|call| {
+            let timeout = call.timeout.map(Duration::as_secs_f64);
+            timeout.unwrap_or(f64::INFINITY)
+        });
+        let timeout = timeout.fold(0.0, f64::max);
+        let delay = self.class.delay.as_secs_f64();
+        let bytes: u64 = calls.iter().filter_map(|call| call.expected_bytes).sum();
+        let line = self.class.bandwidth;
+        let line = line.map_or(0.0, |rate| rate.time_for(bytes).as_secs_f64());
+        let (earliest, latest) = self.sent;
+        let burst = CallBurst {
+            calls,
+            earliest: earliest + delay,
+            latest: latest + timeout,
+            gap: self.gap,
+            patience: (timeout - 2.0 * delay).max(0.0),
+        };
+        self.rest = rest;
+        if let Some(next) = rest.first() {
+            let seconds = |time: Option<Duration>| time.map_or(0.0, Duration::as_secs_f64);
+            let (pace, think) = (seconds(next.pace), seconds(next.think));
+            self.gap = pace.max(2.0 * delay + line + think);
+            self.sent = (
+                earliest + self.gap,
+                (latest + pace).max(latest + timeout + think),
+            );
+        }
+        Some(burst)
+    }
 }
 
 #[cfg(test)]

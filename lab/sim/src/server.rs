@@ -14,6 +14,7 @@ use crate::disk_server::DiskServer;
 use crate::histogram::Histogram;
 use crate::layout::{FileLocation, Layout};
 use crate::link::Link;
+use crate::next_times::NextTimes;
 use crate::origin::{CacheUse, Origin, OriginEvent, ReplyPiece, Requester, ServerState};
 use crate::request::{FileRequest, ServerShared, of_disk};
 use crate::setup::WorldSetup;
@@ -30,12 +31,10 @@ pub(crate) struct SimulatedServer {
     layout: Layout,
     socket_bytes: u64,
     playlists_known: bool,
-    /// Next timeout of each disk, as of the latest call of its shard or drive.
-    disks_next_at: Vec<Instant>,
+    /// Next timeouts of the disks, as of the latest call of a shard or drive.
+    disks_next: NextTimes,
     /// Replies in progress on each disk, as of then, and on all.
     replies: (Vec<usize>, usize),
-    /// Next timeout of the whole server.
-    next_at: Instant,
 }
 
 impl SimulatedServer {
@@ -53,16 +52,14 @@ impl SimulatedServer {
             layout,
             socket_bytes: setup.socket_bytes,
             playlists_known: setup.playlists_known,
-            disks_next_at: vec![Instant::NEVER; count],
+            disks_next: NextTimes::new(count),
             replies: (vec![0; count], 0),
-            next_at: Instant::NEVER,
         };
         for disk in 0..count {
             let now = Instant::ZERO;
             server.disks[disk].attach_flash(now, &mut server.shared)?;
             server.note(disk);
         }
-        server.note_next();
         Ok(server)
     }
 
@@ -75,20 +72,10 @@ impl SimulatedServer {
 
     fn note(&mut self, disk: usize) {
         let next = self.disks[disk].poll_timeout();
-        self.disks_next_at[disk] = next.unwrap_or(Instant::NEVER);
+        self.disks_next.set(disk, next.unwrap_or(Instant::NEVER));
         let (of_disks, all) = &mut self.replies;
         let count = self.disks[disk].reply_count();
         *all = *all + count - std::mem::replace(&mut of_disks[disk], count);
-    }
-
-    fn note_next(&mut self) {
-        let tier = self
-            .shared
-            .tier
-            .as_ref()
-            .and_then(SimulatedTier::poll_timeout);
-        let disks = self.disks_next_at.iter().copied();
-        self.next_at = disks.chain(tier).min().unwrap_or(Instant::NEVER);
     }
 
     /// Updates timeouts after an event of a disk has been handled. Its SSD jobs may have completed
@@ -96,7 +83,6 @@ impl SimulatedServer {
     fn settled(&mut self, now: Instant, disk: usize) {
         self.note(disk);
         self.settle_others(now);
-        self.note_next();
     }
 
     fn settle_others(&mut self, now: Instant) {
@@ -141,12 +127,12 @@ impl SimulatedServer {
 
     /// Calls `handle` for all disks that are due.
     fn each_due(&mut self, now: Instant, handle: fn(&mut DiskServer, Instant, &mut ServerShared)) {
-        for disk in 0..self.disks.len() {
-            if self.disks_next_at[disk] <= now {
-                handle(&mut self.disks[disk], now, &mut self.shared);
-                self.note(disk);
-                self.settle_others(now);
-            }
+        let mut from = 0;
+        while let Some(disk) = self.disks_next.due_from(from, now) {
+            handle(&mut self.disks[disk], now, &mut self.shared);
+            self.note(disk);
+            self.settle_others(now);
+            from = disk + 1;
         }
     }
 }
@@ -219,11 +205,15 @@ impl Origin for SimulatedServer {
             self.settle_others(now);
         }
         self.each_due(now, DiskServer::handle_core_timeout);
-        self.note_next();
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        (self.next_at < Instant::NEVER).then_some(self.next_at)
+        let tier = self.shared.tier.as_ref();
+        let tier = tier.and_then(SimulatedTier::poll_timeout);
+        let first = self.disks_next.first();
+        tier.into_iter()
+            .chain((first < Instant::NEVER).then_some(first))
+            .min()
     }
 
     fn poll_outcome(&mut self) -> Option<OriginEvent> {

@@ -50,9 +50,4 @@ impl Error {
         let doing = doing.into();
         move |source| Self::System { doing, source }
     }
-
-    /// Whether the arguments are at fault, not the machine.
-    pub fn is_mistake(&self) -> bool {
-        matches!(self, Self::Invalid(_))
-    }
 }

@@ -49,8 +49,17 @@ pub struct Workload {
 /// Generates the workload of a specification. Same specification and seed, same workload; the
 /// catalogue is the same for every seed. At most [`SESSIONS_MAX`] sessions are generated.
 pub fn generate(specification: &Specification, seed: u64) -> Workload {
+    generate_in_steps(specification, seed, &[])
+}
+
+/// The same with a load that varies over time, as in [`SessionStream::with_steps`].
+pub fn generate_in_steps(
+    specification: &Specification,
+    seed: u64,
+    steps: &[(Duration, f64)],
+) -> Workload {
     let catalogue = Catalogue::of(specification);
-    let trace = SessionPlanner::new(specification, &catalogue, seed).trace(seed);
+    let trace = SessionPlanner::new(specification, &catalogue, seed).trace(seed, steps);
     Workload { catalogue, trace }
 }
 
@@ -263,7 +272,7 @@ impl<'a> SessionPlanner<'a> {
         self.specification.phases.as_deref().zip(titles)
     }
 
-    fn trace(self, seed: u64) -> Trace {
+    fn trace(self, seed: u64, steps: &[(Duration, f64)]) -> Trace {
         let specification = self.specification;
         let mut trace = Trace {
             classes: specification.classes.clone(),
@@ -280,7 +289,7 @@ impl<'a> SessionPlanner<'a> {
             },
             ..Trace::default()
         };
-        let mut stream = SessionStream::of(self);
+        let mut stream = SessionStream::of(self).with_steps(steps.iter().copied());
         trace.sessions.extend(&mut stream);
         if specification.phases.is_some() {
             share_out(&mut trace);

@@ -32,8 +32,8 @@ pub mod trace;
 
 pub use catalogue::{Catalogue, CatalogueFile, Title, locate};
 pub use curves::Curve;
-pub use generate::{SessionStream, Workload, generate};
+pub use generate::{SessionStream, Workload, generate, generate_in_steps};
 pub use network::{NetworkClass, ViewerIdentity};
 pub use specification::{ArrivalRate, Mistakes, Specification};
 pub use title_form::TitleForm;
-pub use trace::{Dialect, Ramp, Session, Trace, TraceErrors, TraceMetadata, WarmupRange};
+pub use trace::{Ramp, Session, Trace, TraceErrors, TraceMetadata, WarmupRange};

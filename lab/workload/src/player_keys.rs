@@ -9,10 +9,8 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use headlong_player::{
-    PlanError, PlayerConfig, ProbeSettings, RateRule, RequestExtent, ThroughputEstimate,
-};
-use headlong_settings::{Document, ValueKind, flag, named, number, time, whole};
+use headlong_player::{PlanError, PlayerConfig, RateRule, RequestExtent};
+use headlong_settings::{Document, ValueKind, named, number, time, whole};
 use headlong_units::Duration;
 
 use crate::keys::KeyVisitor;
@@ -20,13 +18,28 @@ use crate::keys::KeyVisitor;
 /// Largest number of concurrent calls of a player, in specifications and traces.
 const CONNECTIONS_MAX: u32 = 255;
 const RULES: [&str; 5] = ["fixed", "throughput", "buffer", "bola", "dynamic"];
-const ESTIMATES: [&str; 2] = ["ewma", "harmonic-mean"];
+
+/// Former keys, each with its remedy; traces of version 0.1.0 have some of them.
+const FORMER: &[(&str, &str)] = &[
+    ("estimate", "remove it, or generate the trace again"),
+    (
+        "estimate_samples",
+        "remove it; a harmonic mean is not available",
+    ),
+    ("probing", NO_PROBING),
+    ("probing_duplicate", NO_PROBING),
+    ("probing_after_pause", NO_PROBING),
+    ("probing_every", NO_PROBING),
+];
+const NO_PROBING: &str = "remove it, or generate the trace again; devices of workloads of phases \
+                          try several files";
 
 /// Reads the make below `prefix`. All errors are reported to the table.
 pub(crate) fn read(table: &mut Document, prefix: &str) -> PlayerConfig {
     let mut make = PlayerConfig::default();
     // The same distance as in dash.js: one request for each segment.
     let distance = make.buffer_high - make.buffer_low;
+    table.reject_former(prefix, FORMER);
     let mut keys = table.section(prefix);
     keys.key("buffer_high", time(), &mut make.buffer_high);
     make.buffer_low = make.buffer_high - distance;
@@ -35,7 +48,6 @@ pub(crate) fn read(table: &mut Document, prefix: &str) -> PlayerConfig {
         let key = match error {
             PlanError::ResumeBuffer => "resume_buffer",
             PlanError::Safety => "safety",
-            PlanError::Samples(_) => "estimate_samples",
             _ => "start_buffer",
         };
         table.wrong(&format!("{prefix}.{key}"), error.to_string());
@@ -48,13 +60,6 @@ pub(crate) fn words(make: &PlayerConfig) -> Vec<(String, String)> {
     let mut writer = WordWriter(Vec::new());
     visit(&mut make.clone(), &mut writer);
     writer.0
-}
-
-/// The settings of an adaptive player, in the words of a specification: `rule=bola low=10s ...`.
-pub fn player_text(make: &PlayerConfig) -> String {
-    let words = words(make).into_iter();
-    let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();
-    words.join(" ")
 }
 
 /// The names of all keys, whatever the rule is.
@@ -105,9 +110,9 @@ fn visit(make: &mut PlayerConfig, keys: &mut impl KeyVisitor) {
         });
     let shape = shape.or_word("open-ended", RequestExtent::OpenEnded);
     keys.key("request_segments", shape, &mut make.shape);
-    visit_estimate(make, keys);
+    keys.key("estimate_fast", time(), &mut make.estimate_fast);
+    keys.key("estimate_slow", time(), &mut make.estimate_slow);
     keys.key("safety", number(), &mut make.safety);
-    visit_probing(make, keys);
     keys.key("timeout", or_off(), &mut make.timeout);
     keys.key("retries", whole(), &mut make.retries);
     keys.key("retry_after", time(), &mut make.retry_after);
@@ -161,56 +166,4 @@ fn visit_rule(make: &mut PlayerConfig, keys: &mut impl KeyVisitor) {
         "bola" => RateRule::Bola { low },
         _ => RateRule::Dynamic { low },
     };
-}
-
-fn visit_estimate(make: &mut PlayerConfig, keys: &mut impl KeyVisitor) {
-    let (mut fast, mut slow) = (Duration::from_secs(3), Duration::from_secs(8));
-    let mut samples = 20;
-    let mut name = match make.estimate {
-        ThroughputEstimate::Ewma {
-            fast: one,
-            slow: other,
-        } => {
-            (fast, slow) = (one, other);
-            "ewma"
-        }
-        ThroughputEstimate::HarmonicMean { samples: count } => {
-            samples = count;
-            "harmonic-mean"
-        }
-    };
-    keys.key("estimate", named(&ESTIMATES, |name| name), &mut name);
-    let ewma = (name == "ewma", "estimate", "estimate ewma");
-    keys.key_with(ewma, "estimate_fast", time(), &mut fast);
-    keys.key_with(ewma, "estimate_slow", time(), &mut slow);
-    let harmonic = (name != "ewma", "estimate", "estimate harmonic-mean");
-    let count = whole().between(1, 20);
-    keys.key_with(harmonic, "estimate_samples", count, &mut samples);
-    make.estimate = match name {
-        "ewma" => ThroughputEstimate::Ewma { fast, slow },
-        _ => ThroughputEstimate::HarmonicMean { samples },
-    };
-}
-
-fn visit_probing(make: &mut PlayerConfig, keys: &mut impl KeyVisitor) {
-    let mut probing = make.probing.unwrap_or(ProbeSettings {
-        segments: 1,
-        duplicate: false,
-        // Thesis 5.4.5.
-        after_pause: Duration::from_secs(40),
-        every: None,
-    });
-    let mut segments = make.probing.map(|probing| probing.segments);
-    let count = whole().at_least(1).optional().or_word("off", None);
-    keys.key("probing", count, &mut segments);
-    let other = "probing, the segments read of each rendition";
-    let on = (segments.is_some(), "probing", other);
-    keys.key_with(on, "probing_duplicate", flag(), &mut probing.duplicate);
-    keys.key_with(on, "probing_after_pause", time(), &mut probing.after_pause);
-    let every = time().optional().or_word("off", None);
-    keys.key_with(on, "probing_every", every, &mut probing.every);
-    make.probing = segments.map(|segments| ProbeSettings {
-        segments,
-        ..probing
-    });
 }

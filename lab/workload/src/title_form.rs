@@ -33,15 +33,6 @@ impl TitleForm {
     pub const fn is_split(self) -> bool {
         !matches!(self, Self::Whole)
     }
-
-    /// Description for people: `one file per title`.
-    pub fn label(self) -> String {
-        match self {
-            Self::Whole => "one file per title".into(),
-            Self::Chunks(bytes) => format!("chunk files of {}", Bytes(bytes)),
-            Self::Segments => "a file for each segment".into(),
-        }
-    }
 }
 
 impl fmt::Display for TitleForm {

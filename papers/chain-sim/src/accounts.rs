@@ -1,5 +1,6 @@
 //! Accounts of a simulation: work by drive and minute, memory by second.
 
+use crate::sizes::HOLD_MS;
 use crate::table::ChainTable;
 
 /// Work of a drive in a minute.
@@ -40,9 +41,9 @@ pub(crate) struct MemoryPeaks {
 
 impl Accounts {
     /// Empty accounts for a table, for its drives below `drives`.
-    pub(crate) fn new(table: &ChainTable, drives: usize, hold_ms: u64) -> Self {
+    pub(crate) fn new(table: &ChainTable, drives: usize) -> Self {
         let minutes = table.minutes();
-        let freed_minute = (table.ended_ms() + hold_ms) / 60_000;
+        let freed_minute = (table.ended_ms() + HOLD_MS) / 60_000;
         let memory_minutes = freed_minute as usize + 1 - minutes.start;
         Self {
             first_minute: minutes.start,

@@ -19,7 +19,6 @@
 
 mod accounts;
 mod claims;
-mod clairvoyant;
 mod drive;
 mod first_sizes;
 mod load;
@@ -40,7 +39,6 @@ mod naive_tests;
 pub use headlong_trace::CatalogueBytes;
 
 pub use claims::{Claim, claims};
-pub use clairvoyant::{Frontier, FrontierPoint, LowerBound, frontier};
 pub use drive::{DriveRates, Megabyte};
 pub use first_sizes::{FirstSize, FirstSizes, first_sizes};
 pub use load::{LoadSums, RuleLoad, SessionGroups};
@@ -54,5 +52,5 @@ pub use report::{SimulationParameters, SimulationReport, TableSource};
 pub use sizes::{Algorithm, SizingRule};
 pub use source::{ChainsError, open};
 pub use survival::{MULTIPLIER, SURVIVAL, SurvivalFit, SurvivalLaw, survival};
-pub use sweep::{Sweep, SweepOptions, SweepResult};
+pub use sweep::{Sweep, SweepResult};
 pub use table::{ChainClass, ChainFeatures, ChainRow, ChainTable, FileUse, TableError};

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::point::{Consumption, SimulationError, SimulationSettings, in_parts, refuse_overflow};
-use crate::sizes::{HOLD_MS, ShapePlans, SizeProvider as _, SizingRule};
+use crate::sizes::{HOLD_MS, ShapePlans, SizingRule};
 use crate::table::ChainTable;
 
 /// Most groups: with so many, resampling groups is as good as resampling sessions, and takes the
@@ -49,7 +49,6 @@ pub struct SessionGroups {
     group_of: Vec<u16>,
     /// Time with an active chain by group, ms, where gaps of up to 40 s count.
     present_ms: Vec<u64>,
-    sessions: usize,
 }
 
 impl SessionGroups {
@@ -76,13 +75,7 @@ impl SessionGroups {
         Self {
             group_of,
             present_ms,
-            sessions: numbers.len(),
         }
-    }
-
-    /// Number of sessions.
-    pub const fn sessions(&self) -> usize {
-        self.sessions
     }
 
     /// Number of groups.
@@ -175,7 +168,7 @@ fn of_chain(table: &ChainTable, chain: usize, plans: &ShapePlans) -> LoadSums {
         read_bytes += count * plan.last;
         seeks += count;
     }
-    hold(table.ends_ms[chain] + plans.hold_ms(), 0);
+    hold(table.ends_ms[chain] + HOLD_MS, 0);
     let place = usize::from(table.disks[chain]).min(PLACES - 1);
     let mut sums = LoadSums {
         held_byte_ms,
@@ -223,7 +216,7 @@ mod tests {
         });
         let table = ChainTable::new(rows).expect("chains");
         let groups = SessionGroups::new(&table);
-        assert_eq!((groups.sessions(), groups.count()), (700, 700));
+        assert_eq!(groups.count(), 700);
         for policy in Policy::ALL {
             let rule = SizingRule::new(Algorithm::plain(*policy), 3.0, Megabyte::Binary);
             let load = RuleLoad::of(&table, &groups, &rule, &settings).expect("loads");
@@ -267,7 +260,7 @@ mod tests {
             };
             let table = ChainTable::new(rows).expect("chains");
             let groups = SessionGroups::new(&table);
-            assert_eq!((groups.sessions(), groups.count()), (4_001, GROUPS_MAX));
+            assert_eq!(groups.count(), GROUPS_MAX);
             let rule = SizingRule::new(Algorithm::plain(Policy::SquareRoot), 2.0, Megabyte::Binary);
             RuleLoad::of(&table, &groups, &rule, &settings).expect("loads")
         };

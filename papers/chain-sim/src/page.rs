@@ -3,7 +3,6 @@
 use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 
 use crate::claims::Claim;
-use crate::clairvoyant::LowerBound;
 use crate::point::CostPoint;
 use crate::report::SimulationReport;
 use crate::survival::{SurvivalFit, SurvivalLaw};
@@ -30,7 +29,6 @@ pub fn sections(report: &SimulationReport) -> Vec<Section> {
     sections.push(claims_section(report));
     sections.push(first_sizes(report));
     sections.push(survival(report));
-    sections.extend(frontier(report));
     sections.push(
         Section::new("All points")
             .text("The data of the charts.")
@@ -56,10 +54,6 @@ pub fn text(report: &SimulationReport) -> String {
     if report.claims.iter().any(|claim| claim.worst.is_some()) {
         text.push('\n');
         text.push_str(&claims_table(report).to_markdown());
-    }
-    if report.frontier.is_some() {
-        text.push('\n');
-        text.push_str(&frontier_table(report).to_markdown());
     }
     text
 }
@@ -310,82 +304,6 @@ fn raised(survival: &SurvivalFit) -> &'static str {
     }
 }
 
-fn frontier(report: &SimulationReport) -> Option<Section> {
-    let frontier = report.frontier.as_ref()?;
-    let chart = |title: &str, of: fn(&CostPoint) -> f64, bound: fn(&LowerBound) -> f64| {
-        let axes = (
-            Axis::new("Memory", "GB").log(),
-            Axis::new("Utilisation", "%"),
-        );
-        let point = |point: &CostPoint| (point.mem, of(point) * 100.0);
-        let rules = report.points.algorithms().into_iter();
-        let rules = rules.map(|name| Series::new(name, report.points.of(name).map(point)));
-        let clairvoyant = frontier.points.iter().map(|of| point(&of.point));
-        let bounds = frontier.bounds.iter().map(|of| (of.mem, bound(of) * 100.0));
-        rules
-            .chain([
-                Series::new("clairvoyant", clairvoyant),
-                Series::new("lower bound of all rules", bounds).reference(),
-            ])
-            .fold(Chart::lines(title, axes.0, axes.1), Chart::series)
-    };
-    Some(
-        Section::new("Optimum: the clairvoyant frontier and a lower bound")
-            .text(
-                "The clairvoyant rule knows the end of every chain: it reads it in equal parts, \
-                 without surplus bytes, in the number that a common price of memory makes best, \
-                 and frees its buffer at the end of the chain. The bound holds for every rule \
-                 that serves the same chains, consumed evenly, each from its own single buffer, \
-                 on drives with these two rates, with a minute's mean memory of at most the \
-                 given value in every minute: seconds of seeks and bytes by a Lagrangian over the \
-                 number of prefetches of each chain, in the best window among all time and 10, 60 \
-                 and 360 minutes around the busiest. It does not cover caches, reads shared by \
-                 chains, or drives that order their work.",
-            )
-            .figure(chart(
-                "Busiest minute, mean over drives",
-                |point| point.util_busiest,
-                |bound| bound.util_busiest,
-            ))
-            .figure(chart(
-                "All time",
-                |point| point.util_mean,
-                |bound| bound.util_mean,
-            ))
-            .table(frontier_table(report)),
-    )
-}
-
-/// Distance of each rule's best point from the bound at its memory.
-fn frontier_table(report: &SimulationReport) -> Table {
-    let best = report.points.algorithms().into_iter().filter_map(|name| {
-        let points = report.points.of(name);
-        let best = points.min_by(|one, other| one.util_mean.total_cmp(&other.util_mean))?;
-        Some((best, report.frontier.as_ref()?.bound_at(best.mem)?))
-    });
-    Table::of(
-        best,
-        &[
-            ("Rule", &|(best, _)| best.algorithm.as_str().into()),
-            ("Size (MB)", &|(best, _)| Cell::number(best.size, 1)),
-            ("Memory (GB)", &|(best, _)| Cell::number(best.mem, 2)),
-            ("All time (%)", &|(best, _)| {
-                Cell::number(best.util_mean * 100.0, 2)
-            }),
-            ("Bound (%)", &|(_, bound)| {
-                Cell::number(bound.util_mean * 100.0, 2)
-            }),
-            ("Busiest minute (%)", &|(best, _)| {
-                Cell::number(best.util_busiest * 100.0, 2)
-            }),
-            ("Bound (%)", &|(_, bound)| {
-                Cell::number(bound.util_busiest * 100.0, 2)
-            }),
-        ],
-    )
-    .caption("Each rule at its best size for all time, and the lower bound")
-}
-
 fn points_table(report: &SimulationReport) -> Table {
     let gigabyte = report.given.gb as f64;
     let first_minute = report.source.first_minute as u64;
@@ -425,9 +343,7 @@ mod tests {
     use headlong_engine::Policy;
 
     use super::*;
-    use crate::{
-        Algorithm, ChainRow, ChainTable, SimulationSettings, Sweep, SweepOptions, TableSource,
-    };
+    use crate::{Algorithm, ChainRow, ChainTable, SimulationSettings, Sweep, TableSource};
 
     fn report() -> SimulationReport {
         let rows = (0..300_i64).map(|index| ChainRow {
@@ -447,12 +363,8 @@ mod tests {
             algorithms: Policy::ALL.iter().copied().map(Algorithm::plain).collect(),
             sizes_mb: vec![1.0, 2.5, 7.0],
         };
-        let wanted = SweepOptions {
-            fitted: true,
-            frontier: true,
-        };
         let source = TableSource::of("a <log>", &table, &settings);
-        SimulationReport::make(source, &table, &sweep, &settings, wanted, |_| ()).expect("a report")
+        SimulationReport::make(source, &table, &sweep, &settings, true, |_| ()).expect("a report")
     }
 
     #[test]
@@ -463,8 +375,6 @@ mod tests {
             "Figure 5.23",
             "Table 5.6",
             "Figure 5.13",
-            "clairvoyant",
-            "lower bound of all rules",
             "first-grow-sr-fitted",
             "a &lt;log&gt;",
             "300 chains have no bit rate",
@@ -478,8 +388,7 @@ mod tests {
         let report = report();
         let text = text(&report);
         let lines = text.lines().filter(|line| line.starts_with("| fixed "));
-        // Its points, and its best point in the table of the bound.
-        assert_eq!(lines.count(), 4);
+        assert_eq!(lines.count(), 3);
         assert_eq!(report.points.points.len(), (Policy::ALL.len() + 2) * 3);
         assert!(text.contains("131073"));
     }
@@ -505,6 +414,5 @@ mod tests {
             assert!(!point[name].is_null(), "{name} is missing in {point}");
         }
         assert_eq!(json["given"]["mb"], 1_048_576);
-        assert!(json["frontier"]["bounds"][0]["util_busiest"].is_number());
     }
 }

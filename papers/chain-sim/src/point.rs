@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::accounts::{Accounts, MemoryPeaks};
 use crate::drive::{DriveRates, Megabyte};
-use crate::sizes::{ShapePlans, SizeProvider, SizingRule};
+use crate::sizes::{HOLD_MS, ShapePlans, SizingRule};
 use crate::table::ChainTable;
 
 /// Up to this many prefetches in a chain's minute are accounted one by one, which is faster than
@@ -200,7 +200,7 @@ impl WorkPeaks {
 /// Accounts for all chains, on all threads.
 pub(crate) fn account(
     table: &ChainTable,
-    sizes: &impl SizeProvider,
+    sizes: &ShapePlans,
     settings: &SimulationSettings,
 ) -> Result<Accounts, SimulationError> {
     let drives = settings.drives(table);
@@ -209,9 +209,8 @@ pub(crate) fn account(
     }
     let chains = table.len();
     refuse_overflow(chains, sizes)?;
-    let hold_ms = sizes.hold_ms();
     let part = |chains: Range<usize>| {
-        let mut accounts = Accounts::new(table, drives, hold_ms);
+        let mut accounts = Accounts::new(table, drives);
         for chain in chains {
             book(&mut accounts, table, chain, sizes);
         }
@@ -219,18 +218,13 @@ pub(crate) fn account(
     };
     let mut parts = in_parts(chains, settings.threads, part).into_iter();
     // There is at least one part.
-    let mut whole = parts
-        .next()
-        .unwrap_or_else(|| Accounts::new(table, drives, hold_ms));
+    let mut whole = parts.next().unwrap_or_else(|| Accounts::new(table, drives));
     parts.for_each(|part| whole.add(&part));
     Ok(whole)
 }
 
 /// Refuses sizes with which sums over this many chains could overflow.
-pub(crate) fn refuse_overflow(
-    chains: usize,
-    sizes: &impl SizeProvider,
-) -> Result<(), SimulationError> {
+pub(crate) fn refuse_overflow(chains: usize, sizes: &ShapePlans) -> Result<(), SimulationError> {
     let size_bytes = sizes.size_max();
     match chains as u128 * u128::from(size_bytes) > HELD_MAX {
         true => Err(SimulationError::Size { size_bytes, chains }),
@@ -264,7 +258,7 @@ pub(crate) fn in_parts<T: Send>(
 
 /// Accounts for one chain: rules B1 to B5.
 #[inline]
-fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl SizeProvider) {
+fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &ShapePlans) {
     let plan = sizes.plan(table, chain);
     let course = Consumption::of(table, chain);
     let mut position = 0;
@@ -282,7 +276,7 @@ fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl 
         hold(accounts, course.at(position), &mut held, plan.last);
         course.issue_rest(accounts, position, plan.last);
     }
-    let freed_ms = course.start_ms + course.lasts_ms + sizes.hold_ms();
+    let freed_ms = course.start_ms + course.lasts_ms + HOLD_MS;
     accounts.resize(freed_ms, -(held as i64));
     // The last time at which the buffer was held is before it was freed, unless that was immediate.
     let last_ms = freed_ms.saturating_sub(1).max(course.start_ms);

@@ -1,17 +1,16 @@
-//! The full report on a table: points, comparison with the thesis, and the optimum.
+//! The full report on a table: points, and their comparison with the thesis.
 
 use headlong_engine::Policy;
 use serde::Serialize;
 
 use crate::claims::{Claim, claims};
-use crate::clairvoyant::{Frontier, frontier};
 use crate::drive::DriveRates;
 use crate::first_sizes::{FirstSizes, first_sizes};
 use crate::point::{CostPoint, SimulationError, SimulationSettings};
 use crate::read::DroppedLines;
 use crate::sizes::Algorithm;
 use crate::survival::{SurvivalFit, survival};
-use crate::sweep::{Sweep, SweepOptions, SweepResult};
+use crate::sweep::{Sweep, SweepResult};
 use crate::table::ChainTable;
 
 /// Largest first prefetch evaluated, bytes.
@@ -67,9 +66,6 @@ pub struct SimulationReport {
     pub survival: SurvivalFit,
     /// Comparison with the claims of the thesis.
     pub claims: Vec<Claim>,
-    /// The optimum.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub frontier: Option<Frontier>,
 }
 
 impl TableSource {
@@ -92,7 +88,8 @@ impl TableSource {
 }
 
 impl SimulationReport {
-    /// Simulates everything. `seen` receives each point when it is done.
+    /// Simulates everything; if `is_fitted`, also First-Grow and First-Grow-SR with first sizes and
+    /// growth fitted to this table. `seen` receives each point when it is done.
     ///
     /// # Errors
     /// As [`CostPoint::simulate`].
@@ -101,13 +98,13 @@ impl SimulationReport {
         table: &ChainTable,
         sweep: &Sweep,
         settings: &SimulationSettings,
-        wanted: SweepOptions,
+        is_fitted: bool,
         seen: impl FnMut(&CostPoint),
     ) -> Result<Self, SimulationError> {
         let first_sizes = first_sizes(table, settings.drive.seek_bytes(), FIRST_BYTES_MAX);
         let survival = survival(table);
         let mut sweep = sweep.clone();
-        if wanted.fitted {
+        if is_fitted {
             let growth = survival.growth(&first_sizes);
             let policies: Vec<Policy> = sweep.algorithms.iter().map(|one| one.policy).collect();
             let growing = policies.into_iter().filter(|one| Algorithm::grows(*one));
@@ -117,13 +114,6 @@ impl SimulationReport {
             }));
         }
         let points = sweep.run(table, settings, seen)?;
-        let frontier = match wanted.frontier {
-            false => None,
-            true => {
-                let mem: Vec<f64> = points.points.iter().map(|point| point.mem).collect();
-                Some(frontier(table, settings, &mem)?)
-            }
-        };
         Ok(Self {
             source,
             given: SimulationParameters {
@@ -135,7 +125,6 @@ impl SimulationReport {
             points,
             first_sizes,
             survival,
-            frontier,
         })
     }
 }

@@ -105,15 +105,6 @@ pub(crate) struct SizePlan<'p> {
     pub(crate) last: u64,
 }
 
-/// Provides the sizes of every chain of a table.
-pub(crate) trait SizeProvider: Sync {
-    fn plan(&self, table: &ChainTable, chain: usize) -> SizePlan<'_>;
-    /// The largest size.
-    fn size_max(&self) -> u64;
-    /// How long a buffer is held after its chain's end, ms.
-    fn hold_ms(&self) -> u64;
-}
-
 /// A rule's sizes for each shape of a table.
 pub(crate) struct ShapePlans(Vec<(Vec<u64>, u64)>);
 
@@ -121,11 +112,9 @@ impl ShapePlans {
     pub(crate) fn new(table: &ChainTable, rule: &SizingRule) -> Self {
         Self(table.shapes.iter().map(|shape| rule.plan(*shape)).collect())
     }
-}
 
-impl SizeProvider for ShapePlans {
     #[inline]
-    fn plan(&self, table: &ChainTable, chain: usize) -> SizePlan<'_> {
+    pub(crate) fn plan(&self, table: &ChainTable, chain: usize) -> SizePlan<'_> {
         let (growing, last) = &self.0[table.shape_of[chain] as usize];
         SizePlan {
             growing,
@@ -133,12 +122,9 @@ impl SizeProvider for ShapePlans {
         }
     }
 
-    fn size_max(&self) -> u64 {
+    /// The largest size.
+    pub(crate) fn size_max(&self) -> u64 {
         self.0.iter().map(|(_, last)| *last).max().unwrap_or(0)
-    }
-
-    fn hold_ms(&self) -> u64 {
-        HOLD_MS
     }
 }
 

@@ -15,15 +15,6 @@ pub struct Sweep {
     pub sizes_mb: Vec<f64>,
 }
 
-/// Optional parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SweepOptions {
-    /// First-Grow and First-Grow-SR with first sizes and growth fitted to this table.
-    pub fitted: bool,
-    /// The clairvoyant frontier.
-    pub frontier: bool,
-}
-
 /// The results: every rule at every size, rules in their order and sizes ascending.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
@@ -33,13 +24,13 @@ pub struct SweepResult {
 }
 
 impl Sweep {
-    /// Number of points of a report.
-    pub fn points(&self, wanted: SweepOptions) -> usize {
+    /// Number of points of a report, with those of fitted rules if `is_fitted`.
+    pub fn points(&self, is_fitted: bool) -> usize {
         let fitted = self
             .algorithms
             .iter()
             .filter(|one| Algorithm::grows(one.policy));
-        let fitted = usize::from(wanted.fitted) * fitted.count();
+        let fitted = usize::from(is_fitted) * fitted.count();
         (self.algorithms.len() + fitted) * self.sizes_mb.len()
     }
 

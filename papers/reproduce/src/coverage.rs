@@ -1,4 +1,4 @@
-//! What the papers contain, and where it is here: the page made from `papers/coverage.toml`.
+//! Contents of the papers, and their places here: the page made from `papers/coverage.toml`.
 
 use std::collections::BTreeMap;
 

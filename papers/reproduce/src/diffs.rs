@@ -222,7 +222,6 @@ impl DiffReport {
             .command(command);
         let complaint = complaint.map_or_else(String::new, |complaint| complaint + "\n\n");
         PaperReport {
-            name: "diff",
             lead: format!("{complaint}{trees}\n\n"),
             tables,
             json,

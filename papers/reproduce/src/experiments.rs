@@ -127,7 +127,6 @@ impl ReproducedPaper<'_> {
         ];
         let readings = (!self.readings.is_empty()).then(|| read_throughput::table(&self.readings));
         PaperReport {
-            name: self.paper.experiment().0,
             lead: String::new(),
             tables: readings
                 .into_iter()

@@ -214,7 +214,6 @@ impl TimedRuns {
             .command(command)
             .table(runs_table(&self.runs));
         PaperReport {
-            name: "latencies",
             lead: String::new(),
             tables: vec![self.table(), claims_table(&self.claims())],
             json: serde_json::json!({

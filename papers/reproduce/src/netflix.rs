@@ -9,7 +9,7 @@
 use headlong_bench::CommandOutcome;
 use headlong_chain_sim::{
     Algorithm, ChainRow, ChainTable, Claim as RuleClaim, CostPoint, SimulationError,
-    SimulationReport, SimulationSettings, Sweep, SweepOptions, TableError, TableSource, sections,
+    SimulationReport, SimulationSettings, Sweep, TableError, TableSource, sections,
 };
 use headlong_chains::Chain;
 use headlong_characterise::{ComparisonRow, comparison};
@@ -136,11 +136,7 @@ pub fn netflix(
         algorithms: Policy::ALL.iter().copied().map(Algorithm::plain).collect(),
         sizes_mb: reproducing.sizes_mb.clone(),
     };
-    let wanted = SweepOptions {
-        fitted: true,
-        frontier: true,
-    };
-    let simulation = SimulationReport::make(source, &table, &sweep, settings, wanted, |point| {
+    let simulation = SimulationReport::make(source, &table, &sweep, settings, true, |point| {
         seen(NetflixProgress::Point(point));
     })?;
     Ok(NetflixResult {

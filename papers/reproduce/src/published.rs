@@ -163,47 +163,25 @@ impl Paper {
 
     /// Its experiment: name, which is also that of its table in `published.toml`, and text.
     pub(crate) fn experiment(self) -> (&'static str, &'static str) {
+        macro_rules! experiment {
+            ($name:literal) => {
+                (
+                    $name,
+                    include_str!(concat!("../../../experiments/", $name, ".toml")),
+                )
+            };
+        }
         match self {
-            Self::ToChunk => (
-                "to-chunk",
-                include_str!("../../../experiments/to-chunk.toml"),
-            ),
-            Self::Asap => (
-                "libception-asap",
-                include_str!("../../../experiments/libception-asap.toml"),
-            ),
-            Self::Schedulers => (
-                "libception-schedulers",
-                include_str!("../../../experiments/libception-schedulers.toml"),
-            ),
-            Self::Modes => (
-                "libception-modes",
-                include_str!("../../../experiments/libception-modes.toml"),
-            ),
-            Self::Both => (
-                "libception-both",
-                include_str!("../../../experiments/libception-both.toml"),
-            ),
-            Self::ReadAhead => (
-                "libception-readahead",
-                include_str!("../../../experiments/libception-readahead.toml"),
-            ),
-            Self::Servers => (
-                "libception-servers",
-                include_str!("../../../experiments/libception-servers.toml"),
-            ),
-            Self::Latencies => (
-                "libception-latencies",
-                include_str!("../../../experiments/libception-latencies.toml"),
-            ),
-            Self::Disks => (
-                "libception-disks",
-                include_str!("../../../experiments/libception-disks.toml"),
-            ),
-            Self::Sizes => (
-                "automated-prefetching",
-                include_str!("../../../experiments/automated-prefetching.toml"),
-            ),
+            Self::ToChunk => experiment!("to-chunk"),
+            Self::Asap => experiment!("libception-asap"),
+            Self::Schedulers => experiment!("libception-schedulers"),
+            Self::Modes => experiment!("libception-modes"),
+            Self::Both => experiment!("libception-both"),
+            Self::ReadAhead => experiment!("libception-readahead"),
+            Self::Servers => experiment!("libception-servers"),
+            Self::Latencies => experiment!("libception-latencies"),
+            Self::Disks => experiment!("libception-disks"),
+            Self::Sizes => experiment!("automated-prefetching"),
         }
     }
 

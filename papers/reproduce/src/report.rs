@@ -10,11 +10,9 @@ use serde_json::Value;
 /// Footer of a page whose runs have no machine of their own to describe.
 pub(crate) const FOOTER: &str = concat!("headlong ", env!("CARGO_PKG_VERSION"));
 
-/// What a reproduction prints and writes.
+/// Output of a reproduction.
 #[derive(Debug)]
 pub(crate) struct PaperReport {
-    /// Name of its section in the documentation.
-    pub(crate) name: &'static str,
     /// Text above the tables.
     pub(crate) lead: String,
     /// The tables to print.
@@ -41,8 +39,7 @@ impl PaperReport {
     pub(crate) fn publish(self, options: &BenchOptions) -> Result<CommandOutcome, BenchError> {
         options.keep(&self.json)?;
         let text = self.text();
-        let section = format!("    {}\n\n{text}", options.command_line);
-        options.publish(self.page, (self.name, &section), (&self.json, &text))?;
+        options.publish(self.page, &self.json, &text)?;
         Ok(self.outcome)
     }
 }

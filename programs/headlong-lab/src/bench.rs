@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use headlong_bench::{
     BenchOptions, CommandOutcome, Experiment, ExperimentCell, VirtualOptions, command,
-    default_store, plan,
+    default_store,
 };
 use headlong_report::{command_line, shell_word};
 use headlong_settings::Value;
@@ -66,9 +66,6 @@ struct CommonBenchArgs {
 /// Options for results.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchOutput {
-    /// Print all commands and files; do nothing
-    #[arg(long)]
-    pub(crate) plan: bool,
     /// Folder of filled drives: filled once, some GB each [default: the user's cache]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
@@ -81,9 +78,6 @@ pub(crate) struct BenchOutput {
     /// The page with charts [default: report.html among the results]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write the tables into this Markdown page, between its marks `<!-- bench:NAME -->`
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -125,15 +119,6 @@ pub(crate) struct SearchArgs {
     /// Starting rate of the search [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate_start: Option<f64>,
-    /// Share of sessions that may fail: 0% is the strict rule, libception's is 0.3%
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    failures: Option<f64>,
-    /// Resolution of the limit, such as 4%
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    resolution: Option<f64>,
-    /// Number of runs that the found rate has to pass, each with another seed
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
-    confirm: Option<u32>,
 }
 
 /// Arguments of `bench compare`.
@@ -165,16 +150,6 @@ pub(crate) struct AgreeArgs {
 /// Parses `25MiB/s` as bytes per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     headlong_settings::rate().read(&Value::of_word(text))
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let percent = text
-        .strip_suffix('%')
-        .and_then(|number| number.parse::<f64>().ok());
-    match percent.filter(|percent| (0.0..=100.0).contains(percent)) {
-        Some(percent) => Ok(percent / 100.0),
-        None => Err("write a share such as 0.3%".to_owned()),
-    }
 }
 
 /// Runs the verb.
@@ -215,45 +190,26 @@ fn run(arguments: &RunArgs) -> anyhow::Result<CommandOutcome> {
         .rate
         .unwrap_or_else(|| experiment.first_rate(&cell));
     experiment.seed = arguments.seed.unwrap_or(experiment.seed);
-    if arguments.common.output.plan {
-        let cell = cell.starting_at(rate);
-        return show_plan(&experiment, &[cell], false, &options);
-    }
     let seed = experiment.seed;
     Ok(command::run(&experiment, &cell, rate, seed, &options)?)
 }
 
 fn search(arguments: &SearchArgs) -> anyhow::Result<CommandOutcome> {
-    let (mut experiment, options) = arguments.common.load()?;
-    let rules = &mut experiment.search;
-    rules.failures_max = arguments.failures.unwrap_or(rules.failures_max);
-    rules.resolution = arguments.resolution.unwrap_or(rules.resolution);
-    rules.confirm = arguments.confirm.unwrap_or(rules.confirm);
+    let (experiment, options) = arguments.common.load()?;
     let cell = arguments.names.one(&experiment)?;
     let start = arguments.rate_start.unwrap_or_else(|| cell.rate_start());
-    if arguments.common.output.plan {
-        let cell = cell.starting_at(start);
-        return show_plan(&experiment, &[cell], true, &options);
-    }
     Ok(command::search(&experiment, &cell, start, &options)?)
 }
 
 fn compare(arguments: &CompareArgs) -> anyhow::Result<CommandOutcome> {
     let (mut experiment, options) = arguments.common.load()?;
     experiment.repeats = arguments.repeats.unwrap_or(experiment.repeats);
-    if arguments.common.output.plan {
-        return show_plan(&experiment, &experiment.cells(), true, &options);
-    }
     Ok(command::compare_all(&experiment, &options)?)
 }
 
 fn agree(arguments: &AgreeArgs) -> anyhow::Result<CommandOutcome> {
     let (experiment, options) = arguments.common.load()?;
     let cells = arguments.names.all(&experiment)?;
-    if arguments.common.output.plan {
-        let searches = arguments.rate.is_none();
-        return show_plan(&experiment, &cells, searches, &options);
-    }
     let quick = if arguments.common.quick {
         " --quick"
     } else {
@@ -301,24 +257,6 @@ impl ExperimentSelection {
     }
 }
 
-/// Prints the commands without running them.
-pub(crate) fn show_plan(
-    experiment: &Experiment,
-    cells: &[ExperimentCell],
-    searches: bool,
-    options: &BenchOptions,
-) -> anyhow::Result<CommandOutcome> {
-    let plan = plan(
-        experiment,
-        cells,
-        searches,
-        &options.headlong,
-        &options.store,
-    );
-    crate::output::print(&plan)?;
-    Ok(CommandOutcome::Done)
-}
-
 /// Number of concurrent searches.
 pub(crate) fn threads(said: Option<NonZeroUsize>) -> NonZeroUsize {
     let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -346,7 +284,6 @@ impl BenchOutput {
         let given = [
             ("--results", self.results.is_some()),
             ("--report", self.report.is_some()),
-            ("--markdown", self.markdown.is_some()),
             ("--json", self.json),
         ];
         let given = given.into_iter().find(|(_, is_given)| *is_given);
@@ -376,7 +313,6 @@ impl BenchOutput {
             results: self.results.clone().unwrap_or_else(results),
             resumes: self.resume,
             report: self.report.clone(),
-            markdown: self.markdown.clone(),
             json: self.json,
             command_line: command_line(std::env::args_os().skip(1)),
         })

@@ -97,9 +97,7 @@ impl PaperPart {
             Self::Disks if way.is_virtual => {
                 Some("several drives cannot be simulated: leave out --virtual")
             }
-            Self::Diff if way.is_virtual || way.again.output.plan => {
-                Some("it runs real programs: it takes neither --virtual nor --plan")
-            }
+            Self::Diff if way.is_virtual => Some("it runs real programs: leave out --virtual"),
             _ => None,
         }
     }

@@ -34,7 +34,7 @@ use crate::trace_file::read_trace;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArgs {
-    /// Trace in any dialect of wsesslog, as `headlong workload generate` writes it; - is standard
+    /// Trace, as `headlong workload generate` writes it, or in any dialect of wsesslog; - is standard
     /// input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,

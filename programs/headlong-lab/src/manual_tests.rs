@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 use crate::args::Args;
 
 /// Other programs: options after them on a line are theirs.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 16] = [
     "systemctl ",
     "cargo ",
     "curl ",
@@ -25,6 +25,7 @@ const OTHERS: [&str; 15] = [
     "systemd-analyze ",
     "parallel ",
     "#SBATCH ",
+    "scripts/",
 ];
 
 /// The long options of a command and of all its subcommands.

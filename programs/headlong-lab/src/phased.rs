@@ -2,15 +2,15 @@
 //! `netflix-2014-catalog`.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use headlong_characterise::comparison;
+use headlong_report::Output;
 use headlong_trace::{Columns, TableForm, TableRow, TableWriter};
 use headlong_workload::phased::{
-    FILES_HEADER, LOG_HEADER, LogEntry, MODEL, PhasedCatalogue, PhasedSpecification, RequestForm,
-    RequestLog, characterise,
+    FILES_HEADER, LOG_HEADER, LogEntry, MODEL, PhasedCatalogue, PhasedSpecification, RequestLog,
+    characterise,
 };
 use headlong_workload::preset;
 use serde_json::json;
@@ -22,7 +22,7 @@ const DESCRIBED_SESSIONS: u64 = 10_000;
 pub(crate) struct LogFiles {
     /// Write a request log instead of a trace, as a server would, as CSV, or as Parquet if the name
     /// ends with .parquet. - is standard output. For specifications of phases only
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
     pub(crate) log: Option<PathBuf>,
     /// Write the files table of the log, as CSV
     #[arg(long, value_name = "FILE")]
@@ -117,7 +117,8 @@ fn write_log(
     Ok(())
 }
 
-/// Opens `path` (`-` is standard output) and passes it to `write`; a closed pipe is not an error.
+/// Opens `path` (`-` is standard output) and passes it to `write`; a closed pipe is not an error. A
+/// file appears when it is complete.
 pub(crate) fn written(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -127,8 +128,11 @@ pub(crate) fn written(
         let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
         write(&mut out).and_then(|()| out.flush())
     } else {
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
-        write(&mut out).and_then(|()| out.flush())
+        let output = Output::begin(path).map_err(failed)?;
+        let mut out = BufWriter::with_capacity(1 << 20, output.file());
+        let written = write(&mut out).and_then(|()| out.flush());
+        drop(out);
+        written.and_then(|()| output.finish())
     };
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe && path == Path::new("-") => Ok(()),
@@ -136,8 +140,8 @@ pub(crate) fn written(
     }
 }
 
-/// `workload describe` for a specification of phases: its parameters, and the statistics of a log
-/// of it compared with the thesis.
+/// `workload describe` for a specification of phases: the statistics of a log of it compared with
+/// the thesis.
 pub(crate) fn describe(
     specification: PhasedSpecification,
     sessions: Option<u64>,
@@ -189,35 +193,6 @@ pub(crate) fn describe(
         bytes as f64 / 1e12,
         specification.catalogue.drives
     );
-    for (number, device) in specification.devices.iter().enumerate() {
-        let form = |form| {
-            if form == RequestForm::Open {
-                "open-ended"
-            } else {
-                "chunk"
-            }
-        };
-        let _ = writeln!(
-            page,
-            "  device {}: {:<14} {:>5.1} %, {} {}{}",
-            number + 1,
-            device.name,
-            100.0 * device.share
-                / specification
-                    .devices
-                    .iter()
-                    .map(|one| one.share)
-                    .sum::<f64>()
-                    .max(1e-9),
-            form(device.form),
-            device.content().name(),
-            if device.is_separate {
-                format!(", {} audio", form(device.audio_form))
-            } else {
-                String::new()
-            }
-        );
-    }
     let head = if is_published { "published" } else { "" };
     let _ = writeln!(
         page,

@@ -9,7 +9,7 @@ use headlong_bench::{BenchOptions, default_store};
 use headlong_chain_sim::SimulationSettings;
 use headlong_reproduce::{
     ClaimsSize, FlashstreamOptions, FlashstreamPart, Paper, RunChoice, ScenarioSelection,
-    claim_groups, flashstream, hold, netflix, reproduce_virtual, run_claims, scenario_names,
+    claim_groups, flashstream, netflix, reproduce_virtual, run_claims, scenario_names,
     stored_claims,
 };
 
@@ -43,7 +43,6 @@ enum Reproduce {
     ToChunk(RealOrVirtualArgs),
     Libception(LibceptionArgs),
     Netflix(NetflixArgs),
-    Hold(OverloadArgs),
     Flashstream(FlashstreamArgs),
     /// Fixed and automatic prefetch sizes (SYSTOR 2014; thesis chapter 4)
     ///
@@ -73,30 +72,6 @@ enum Reproduce {
     },
 }
 
-/// Overload: does a disk keep delivering when more viewers arrive than it can serve?
-///
-/// Goodput (bytes of calls answered completely in time) at 1 to 3 times the limit, SD and HD, with
-/// both admission rules, in virtual time; needs no root. Exit code 4 if less than 97 % of the best
-/// of a row is delivered anywhere. The limit of each workload is searched first.
-///
-///   headlong reproduce hold --quick
-///   headlong reproduce hold --resume
-#[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
-pub(crate) struct OverloadArgs {
-    /// Seed of the first set of viewers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Number of sets of viewers [default: ten, two with --quick]
-    #[arg(long, value_name = "N")]
-    seeds: Option<NonZeroU32>,
-    /// Concurrent simulations [default: the number of processors]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
-    #[command(flatten)]
-    again: ReproductionArgs,
-}
-
 /// Runs work that reports its progress as finished and total numbers, with a progress bar; draws
 /// nothing if standard error is not a terminal.
 fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
@@ -107,19 +82,6 @@ fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
     });
     bar.finish_and_clear();
     done
-}
-
-impl OverloadArgs {
-    fn run(&self) -> anyhow::Result<()> {
-        let options = self.again.output.options("hold", self.again.quick)?;
-        let choice = RunChoice {
-            is_quick: self.again.quick,
-            seed: self.seed,
-            seeds: self.seeds,
-            threads: self.threads,
-        };
-        judge(with_bar(|told| hold(&choice, &options, told))?)
-    }
 }
 
 /// A flash tier between memory and disk (ACM Multimedia 2013)
@@ -257,7 +219,6 @@ pub(crate) fn again(arguments: &ReproduceArgs) -> anyhow::Result<()> {
     let (paper, again, is_virtual) = match what {
         Reproduce::Claims(again) => return again.run(),
         Reproduce::Netflix(again) => return again.run(),
-        Reproduce::Hold(again) => return again.run(),
         Reproduce::Flashstream(again) => return again.run(),
         Reproduce::AutomatedPrefetching {
             real: false,
@@ -340,7 +301,6 @@ impl ClaimsArgs {
             results: self.results.clone(),
             resumes: false,
             report: None,
-            markdown: None,
             json: false,
             command_line: String::new(),
         };

@@ -5,13 +5,13 @@ use headlong_bench::{CommandOutcome, VirtualOptions};
 use headlong_reproduce::{Paper, experiment, latencies, reproduce, reproduce_imitated};
 use headlong_units::Duration;
 
-use crate::bench::{BenchOutput, show_plan, threads};
+use crate::bench::{BenchOutput, threads};
 
 /// Options of an experiment that can run on an emulated drive or in virtual time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RealOrVirtualArgs {
     /// In virtual time: minutes, without root. Configurations that cannot be simulated are left out
-    #[arg(long = "virtual", conflicts_with = "plan")]
+    #[arg(long = "virtual")]
     pub(crate) is_virtual: bool,
     #[command(flatten)]
     pub(crate) again: ReproductionArgs,
@@ -39,10 +39,6 @@ pub(crate) fn of_paper(
         false => experiment.name.clone(),
     };
     let options = again.output.options(&name, again.quick)?;
-    if again.output.plan {
-        let are_searches = paper != Paper::Latencies;
-        return show_plan(&experiment, &experiment.cells(), are_searches, &options);
-    }
     if paper == Paper::Latencies {
         return Ok(latencies(&experiment, &options)?);
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use headlong_bench::grid::{
-    GridAxis, GridPoint, GridRow, Sweep, SweepJournal, SweepQuantity, combinations, to_csv,
+    GridAxis, GridPoint, GridRow, Sweep, SweepQuantity, combinations, to_csv,
 };
 use headlong_bench::grid_points::{collect_points, has_point, store_point};
 use headlong_bench::{
@@ -46,18 +46,13 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum SimulationMode {
-    /// Compute a bound that no server can exceed, with full knowledge of the future
-    #[command(after_help = BOUND_EXAMPLES)]
-    Bound(BoundArgs),
+    /// Compute the least number of viewers that any server loses from a start with empty memory
+    #[command(after_help = BOUND_EXAMPLE)]
+    Bound(ExperimentArgs),
     Chains(SimulateChainsArgs),
     Plan(PlanArgs),
     Faults(FaultsArgs),
     Fleet(FleetArgs),
-    #[command(name = "run", aliases = ["search", "sweep"], hide = true)]
-    Former {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
 }
 
 /// An experiment, and the rates and seeds of its runs.
@@ -119,9 +114,6 @@ struct SimulatedArgs {
     /// Write the rows of a grid as comma-separated values
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     csv: Option<PathBuf>,
-    /// Record finished combinations in this file, and skip them later
-    #[arg(long, value_name = "FILE", requires = "grid")]
-    journal: Option<PathBuf>,
     #[command(flatten)]
     apart: ApartArgs,
 }
@@ -145,8 +137,9 @@ struct PointSelection {
 struct ApartArgs {
     #[command(flatten)]
     selection: PointSelection,
-    /// Write the result of --only to DIR/ID.json, unless it is there
-    #[arg(long, value_name = "DIR", requires = "only")]
+    /// Write the result of each combination to DIR/ID.json, and skip those that are there
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "collect", "csv", "report", "json"])]
+    #[arg(conflicts_with_all = ["results", "resume", "records"])]
     into: Option<PathBuf>,
 }
 
@@ -157,30 +150,9 @@ impl PointSelection {
     }
 }
 
-/// Arguments of `simulate bound`.
-#[derive(Debug, Clone, clap::Args)]
-struct BoundArgs {
-    #[command(flatten)]
-    experiment: ExperimentArgs,
-    /// Resolution of the highest rate
-    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
-    #[arg(conflicts_with = "rate")]
-    resolution: f64,
-    /// Compute the least number of viewers that any server loses until the measured time ends, if
-    /// it starts with empty memory
-    #[arg(long, requires = "rate")]
-    lost: bool,
-}
-
-const BOUND_EXAMPLES: &str = "Examples:
-  headlong simulate bound youtube-sd --set memory=4GiB
-  headlong simulate bound youtube-hd --rate 80MiB/s --rate 120MiB/s --json
-  headlong simulate bound youtube-hd --rate 200MiB/s --lost --set phases.ramp_up=0s \\
+const BOUND_EXAMPLE: &str = "Example:
+  headlong simulate bound youtube-hd --rate 200MiB/s --set phases.ramp_up=0s \\
     --set phases.measured=300s --set workload.sessions.resume_time=225s";
-
-const FORMER: &str = "`simulate run`, `search` and `sweep` are now `simulate EXPERIMENT` with \
-                      --rate, without it, and with --grid; options are keys, such as --set \
-                      memory=4GiB or --set server.prefetch=auto; docs/lab/simulate.md lists them";
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text
@@ -211,7 +183,6 @@ pub(crate) fn simulate(arguments: &SimulateArgs) -> anyhow::Result<()> {
         Some(SimulationMode::Plan(planning)) => simulate_plan::simulate(planning),
         Some(SimulationMode::Faults(faults)) => simulate_faults::simulate(faults),
         Some(SimulationMode::Fleet(fleet)) => simulate_fleet::simulate(fleet),
-        Some(SimulationMode::Former { .. }) => Err(Mistakes::of(FORMER).into()),
     }
 }
 
@@ -361,7 +332,7 @@ fn print_figures(figures: &RunFigures, adapts: bool) -> anyhow::Result<()> {
 impl SimulatedArgs {
     /// Whether the points of a grid are meant; one without axes has one.
     fn is_grid(&self) -> bool {
-        !self.grid.is_empty() || self.apart.selection.is_any()
+        !self.grid.is_empty() || self.apart.selection.is_any() || self.apart.into.is_some()
     }
 
     fn options(&self, name: &str) -> BenchOptions {
@@ -373,7 +344,6 @@ impl SimulatedArgs {
             results: self.results.clone().unwrap_or_else(results),
             resumes: self.resume,
             report: self.report.clone(),
-            markdown: None,
             json: self.experiment.json,
             command_line: command_line(std::env::args_os().skip(1)),
         }
@@ -449,25 +419,24 @@ fn sweep(arguments: &SimulatedArgs) -> anyhow::Result<()> {
             if let Some(folder) = into {
                 return simulate_into(folder, &sweep, points);
             }
-            simulate_points(arguments, &sweep, &points)?
+            simulate_points(&sweep, &points, |_, _| {})?
         }
     };
     report_grid(arguments, &sweep, &rows)
 }
 
-/// Simulates points together.
+/// Simulates points, with a progress bar; `finished` receives each with its rows.
 fn simulate_points(
-    arguments: &SimulatedArgs,
     sweep: &Sweep,
     points: &[GridPoint],
+    mut finished: impl FnMut(&GridPoint, &[GridRow]),
 ) -> anyhow::Result<Vec<GridRow>> {
-    let journal = arguments.journal.as_deref().map(SweepJournal::open);
-    let mut journal = journal.transpose()?;
     let bar = ProgressBar::new(points.len() as u64);
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let rows = sweep.run(points, journal.as_mut(), |done, _| {
-        bar.set_position(done as u64)
+    let rows = sweep.run(points, |point, rows| {
+        bar.inc(1);
+        finished(point, rows);
     })?;
     bar.finish_and_clear();
     Ok(rows)
@@ -503,21 +472,32 @@ fn list(grid: &[GridAxis], sweep: &Sweep, points: &[GridPoint]) -> anyhow::Resul
     Ok(())
 }
 
-/// Simulates points one by one, each into its file.
-fn simulate_into(folder: &Path, sweep: &Sweep, points: Vec<GridPoint>) -> anyhow::Result<()> {
+/// Simulates points, each into its file, unless that is there.
+fn simulate_into(folder: &Path, sweep: &Sweep, mut points: Vec<GridPoint>) -> anyhow::Result<()> {
     let build = env!("HEADLONG_VERSION");
     std::fs::create_dir_all(folder)
         .map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))?;
-    for point in points {
-        let id = sweep.id(&point);
-        if has_point(folder, &id, build)? {
-            say!("headlong: {id} is in {} already", folder.display());
-            continue;
+    let (all, mut unreadable) = (points.len(), Ok(()));
+    points.retain(|point| match has_point(folder, &sweep.id(point), build) {
+        Ok(is_there) => !is_there,
+        Err(error) => {
+            unreadable = Err(error);
+            true
         }
-        let rows = sweep.run(&[point], None, |_, _| {})?;
-        let path = store_point(folder, &id, build, &rows)?;
-        say!("headlong: {}", path.display());
-    }
+    });
+    unreadable?;
+    let mut stored = Ok(());
+    simulate_points(sweep, &points, |point, rows| {
+        if stored.is_ok() {
+            stored = store_point(folder, &sweep.id(point), build, rows).map(drop);
+        }
+    })?;
+    stored?;
+    let (new, known) = (points.len(), all - points.len());
+    say!(
+        "headlong: {}: {new} combinations written, {known} there already",
+        folder.display()
+    );
     Ok(())
 }
 
@@ -552,40 +532,17 @@ fn print_json(value: &Value) -> anyhow::Result<()> {
     print_line(&format!("{value:#}"))
 }
 
-/// Computes bounds.
-fn bound(arguments: &BoundArgs) -> anyhow::Result<()> {
-    let of = &arguments.experiment;
+/// Computes the least numbers of lost viewers.
+fn bound(of: &ExperimentArgs) -> anyhow::Result<()> {
+    if of.rate.is_empty() {
+        return Err(Mistakes::of("--rate: is missing; give the rate of the viewers").into());
+    }
     let (experiment, cell, how) = of.one()?;
     let cell = how.bench(&experiment).cell(&cell)?;
-    let world = cell.world();
-    let runs = seeds_and_rates(&of.rate, of.seeds_of(&experiment));
-    let runs = runs
+    let bounds = seeds_and_rates(&of.rate, of.seeds_of(&experiment))
         .into_iter()
-        .map(|(rate, seed)| (rate / MIB as f64, seed));
-    if arguments.lost {
-        let bounds = runs.map(|(rate, seed)| world.loss_bound(rate, seed));
-        let bounds = bounds.collect::<Result<Vec<_>, _>>()?;
-        return match of.json {
-            true => print_json(&json!(bounds)),
-            false => bounds
-                .iter()
-                .try_for_each(|bound| print_line(&bound.line())),
-        };
-    }
-    let bounds = match of.rate.is_empty() {
-        false => runs
-            .map(|(rate, seed)| world.bound(rate, seed))
-            .collect::<Result<_, _>>()?,
-        true => {
-            let resolution = arguments.resolution / MIB as f64;
-            let (rate, found) = world.bound_rate(resolution, of.seeds_of(&experiment))?;
-            if !of.json {
-                let words = "above it the drive's heads would be more than fully busy";
-                print_line(&format!("possible up to {rate:.1} MiB/s; {words}"))?;
-            }
-            found
-        }
-    };
+        .map(|(rate, seed)| cell.world().loss_bound(rate / MIB as f64, seed))
+        .collect::<Result<Vec<_>, _>>()?;
     match of.json {
         true => print_json(&json!(bounds)),
         false => bounds
@@ -619,15 +576,6 @@ mod tests {
     fn help_fits_on_a_screen() {
         let help = parsed("--help").expect_err("the help");
         assert!(help.lines().count() <= 50, "{help}");
-    }
-
-    #[test]
-    fn former_verbs_are_answered_with_the_new_spelling() {
-        for verb in ["run", "search", "sweep"] {
-            let typed = parsed(&format!("{verb} youtube-sd --rate 5MiB/s --memory 1GiB"));
-            let told = simulate(&typed.expect("accepted")).expect_err("former");
-            assert!(told.to_string().contains("--set memory="), "{told}");
-        }
     }
 
     #[test]
@@ -692,9 +640,13 @@ mod tests {
         let file = |name: &str| folder.path().join(name).display().to_string();
         let into = file("points");
         sweep_of(&format!("{GRID} --csv {}", file("one.csv"))).expect("simulated");
-        for id in point_ids().iter().rev() {
-            sweep_of(&format!("{GRID} --only {id} --into {into}")).expect("simulated");
-        }
+        let last = &point_ids()[1];
+        sweep_of(&format!("{GRID} --only {last} --into {into}")).expect("simulated");
+        let stored = || std::fs::metadata(Path::new(&into).join(format!("{last}.json")));
+        let before = stored().expect("a file").modified().expect("a time");
+        sweep_of(&format!("{GRID} --into {into}")).expect("simulated");
+        let after = stored().expect("a file").modified().expect("a time");
+        assert_eq!(before, after, "it is not simulated again");
         sweep_of(&format!(
             "{GRID} --collect {into} --csv {}",
             file("all.csv")

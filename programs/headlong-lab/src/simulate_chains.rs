@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use headlong_chain_sim::{
     Algorithm, ChainsError, CostPoint, DriveRates, FilesTable, Megabyte, ParsedTable,
-    SimulationReport, SimulationSettings, Sweep, SweepOptions, TableSource, chains_of, open, page,
-    text,
+    SimulationReport, SimulationSettings, Sweep, TableSource, chains_of, open, page, text,
 };
 use headlong_engine::Policy;
 use headlong_trace::Intake;
@@ -38,10 +37,6 @@ pub(crate) struct SimulateChainsArgs {
     /// Also try first-grow and first-grow-sr with first sizes and growth fitted to this table
     #[arg(long)]
     fit: bool,
-    /// Also compute the cost of a rule that knows the end of every chain, and a lower bound for all
-    /// rules; --html always does
-    #[arg(long)]
-    frontier: bool,
     /// Write the report as one HTML page
     #[arg(long, value_name = "REPORT.html")]
     html: Option<PathBuf>,
@@ -209,15 +204,18 @@ pub(crate) fn simulate(simulating: &SimulateChainsArgs) -> anyhow::Result<()> {
     let (read, _) = table.read(simulating.sweep.threads, false)?;
     let settings = simulating.sweep.settings();
     let source = source(&simulating.table.name(), &read, &settings);
-    let wanted = SweepOptions {
-        fitted: simulating.fit,
-        frontier: simulating.frontier || simulating.html.is_some(),
-    };
     let sweep = simulating.sweep.sweep();
-    let mut progress = Progress::new(sweep.points(wanted));
-    let report = SimulationReport::make(source, &read.table, &sweep, &settings, wanted, |point| {
-        progress.step(point);
-    })?;
+    let mut progress = Progress::new(sweep.points(simulating.fit));
+    let report = SimulationReport::make(
+        source,
+        &read.table,
+        &sweep,
+        &settings,
+        simulating.fit,
+        |point| {
+            progress.step(point);
+        },
+    )?;
     drop(progress);
     if let Some(path) = &simulating.html {
         page(&report).write(path)?;

@@ -142,6 +142,7 @@ fn table(runs: &[FleetFigures]) -> Table {
             }),
             ("Busy (%)", &|run| percent(run.run.busy, 0)),
             ("Origin / sent (%)", &|run| percent(run.origin_ratio, 2)),
+            ("Peers / sent (%)", &|run| percent(run.peer_ratio, 2)),
             ("Other box (%)", &|run| percent(run.away_ratio, 2)),
             ("Redispatched", &|run| run.redispatched.into()),
             ("Took (s)", &|run| Cell::maybe(run.wall_s, 0)),

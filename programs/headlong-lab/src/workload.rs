@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use headlong_units::Duration;
 use headlong_workload::specification::ArrivalDistribution;
-use headlong_workload::{Dialect, Specification, generate};
+use headlong_workload::{Specification, generate_in_steps};
 
 use crate::describe::{DescribeArgs, describe};
 use crate::fill::{FillArgs, fill};
@@ -32,7 +33,7 @@ pub(crate) enum Workload {
     Generate(GenerateArgs),
     /// Describe a specification or a trace, and compare it with published figures
     ///
-    /// Prints the parameters (thesis Tables 3.1 and 3.2), their results (Table 3.3), and plots. For
+    /// Prints the parameters (thesis Tables 3.1 and 3.2), and their results (Table 3.3). For
     /// example:
     ///
     ///   headlong workload describe youtube-2011
@@ -69,6 +70,10 @@ pub(crate) struct GenerateArgs {
         conflicts_with = "sessions"
     )]
     length: Option<String>,
+    /// From TIME on, viewers arrive FACTOR times as often as --rate says: 600s=1.25 (repeatable, in
+    /// order of time)
+    #[arg(long, value_name = "TIME=FACTOR", value_parser = step, requires = "rate")]
+    step: Vec<(Duration, f64)>,
     /// Number of viewers
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
@@ -81,10 +86,6 @@ pub(crate) struct GenerateArgs {
     /// Viewers have no limit of bandwidth and no delay
     #[arg(long)]
     unthrottled: bool,
-    /// Format of the trace: headlong is complete; httperf, videoperf and thesis are for other tools
-    #[arg(long, value_name = "NAME", default_value = "headlong")]
-    #[arg(value_parser = dialects())]
-    dialect: String,
     /// Output file; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
@@ -92,8 +93,14 @@ pub(crate) struct GenerateArgs {
     log: LogFiles,
 }
 
-fn dialects() -> clap::builder::PossibleValuesParser {
-    Dialect::ALL.map(|(name, _)| name).into()
+/// `600s=1.25`.
+fn step(text: &str) -> Result<(Duration, f64), String> {
+    let step = text.split_once('=').and_then(|(time, factor)| {
+        let factor: f64 = factor.parse().ok()?;
+        let is_valid = factor.is_finite() && factor > 0.0;
+        is_valid.then_some((time.parse().ok()?, factor))
+    });
+    step.ok_or_else(|| format!("`{text}` is not a step; write it like 600s=1.25"))
 }
 
 /// Runs the verb.
@@ -176,13 +183,10 @@ fn write_trace(arguments: &GenerateArgs) -> anyhow::Result<()> {
         );
         return Err(Mistakes::of(text).into());
     }
-    let trace = generate(&specification, arguments.seed).trace;
-    let dialect = Dialect::ALL
-        .iter()
-        .find(|(name, _)| *name == arguments.dialect);
-    let dialect = dialect.map_or(Dialect::Headlong, |(_, dialect)| *dialect);
-    let text = trace.to_text(dialect);
-    let text =
-        text.map_err(|error| Mistakes::of(format!("--dialect {}: {error}", arguments.dialect)))?;
+    if !arguments.step.is_sorted_by_key(|(from, _)| *from) {
+        return Err(Mistakes::of("--step: the times descend; write them in order").into());
+    }
+    let trace = generate_in_steps(&specification, arguments.seed, &arguments.step).trace;
+    let text = trace.to_text();
     phased::written(&arguments.output, |out| out.write_all(text.as_bytes()))
 }

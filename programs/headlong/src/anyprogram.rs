@@ -17,24 +17,8 @@ pub(crate) struct ReceptionArgs {
     /// Settings in TOML; /usr/share/doc/headlong/reception.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Path of the socket for programs
-    #[arg(long, value_name = "PATH")]
-    socket: Option<String>,
-    /// Service for them: full, serialize, track
-    #[arg(long, value_name = "NAME")]
-    mode: Option<String>,
-    /// Memory for prefetched data, of all disks together, such as 1GiB
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
-    /// Rule for the size of a prefetch, as for serve
-    #[arg(long, value_name = "NAME")]
-    policy: Option<String>,
-    /// The policy's reference size, such as 2MiB, or how it is found: auto, auto-paper
-    #[arg(long, value_name = "SIZE|auto")]
-    prefetch: Option<String>,
-    /// For experiments: how many times faster the engine's clocks run
-    #[arg(long, value_name = "N", hide = true)]
-    time_scale: Option<String>,
+    #[command(flatten)]
+    flags: Flags,
     /// Print the counters of the running reception as JSON, and exit
     #[arg(long)]
     status: bool,
@@ -77,15 +61,7 @@ pub(crate) struct RunArgs {
 
 /// Reads for programs until it is stopped, or prints the status of a running reception.
 pub(crate) fn receive(receiving: &ReceptionArgs) -> anyhow::Result<()> {
-    let flags = Flags {
-        socket: receiving.socket.clone(),
-        mode: receiving.mode.clone(),
-        memory: receiving.memory.clone(),
-        policy: receiving.policy.clone(),
-        prefetch: receiving.prefetch.clone(),
-        time_scale: receiving.time_scale.clone(),
-    };
-    let settings = Settings::load(receiving.config.as_deref(), &flags)?;
+    let settings = Settings::load(receiving.config.as_deref(), &receiving.flags)?;
     if receiving.status {
         let status = headlong_reception::status(Path::new(&settings.socket))?;
         return Ok(headlong_survey::print(&format!("{status}\n"))?);

@@ -182,73 +182,25 @@ pub(crate) struct CheckArgs {
     pub(crate) strict: bool,
     /// Convert the configuration of an nginx: print the settings that do the same, and on standard
     /// error each directive that has no place here
-    #[arg(long, value_name = "FILE", conflicts_with = "ServeArgs")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "Flags"])]
     pub(crate) nginx: Option<PathBuf>,
 }
 
-/// Options that `-h` does not show.
-const EXPERT: &str = "Expert and experiments";
-
-/// Options of `headlong serve`. Every flag overrides the key of its name in the file; the values
-/// are parsed together with the file, so that all mistakes are reported at once.
+/// Options of `headlong serve`. The values of the flags are parsed together with the file, so that
+/// all mistakes are reported at once.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// Folders to serve; URLs are the paths below them
-    #[arg(value_name = "DIR")]
-    roots: Vec<PathBuf>,
     /// Configuration in TOML; headlong.toml(5) lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address for viewers, such as 127.0.0.1:8080 or [::]:8080; may be given several times
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Vec<String>,
-    /// Address that speaks TLS, in place of those of tls.listen; may be given several times
-    #[arg(long, value_name = "ADDR:PORT")]
-    tls_listen: Vec<String>,
-    /// Address that redirects to TLS, in place of those of tls.redirect; may be given several times
-    #[arg(long, value_name = "ADDR:PORT")]
-    tls_redirect: Vec<String>,
-    /// Address for metrics, status and the operator's pages, or off
-    #[arg(long, value_name = "ADDR:PORT")]
-    admin: Option<String>,
-    /// Memory for the whole process, such as 16GiB
-    #[arg(long, value_name = "SIZE")]
-    process_memory: Option<String>,
-    /// Memory for video data alone, all disks together; connections and the program need more
-    #[arg(long, value_name = "SIZE", conflicts_with = "process_memory")]
-    memory: Option<String>,
-    /// Rule for the size of a prefetch: fixed, proportional, square-root, first-grow,
-    /// first-grow-sr
-    #[arg(long, value_name = "NAME", help_heading = EXPERT, hide_short_help = true)]
-    policy: Option<String>,
-    /// Order of a device's jobs: fcfs, elevator, deadline-elevator
-    #[arg(long, value_name = "NAME", help_heading = EXPERT, hide_short_help = true)]
-    order: Option<String>,
-    /// The policy's reference size, such as 8MiB, or how it is found: auto, auto-paper
-    #[arg(long, value_name = "SIZE|auto", help_heading = EXPERT, hide_short_help = true)]
-    prefetch: Option<String>,
-    /// For experiments on an emulated drive: run the server's own clocks K times faster
-    #[arg(long, value_name = "K", help_heading = EXPERT, hide_short_help = true)]
-    time_scale: Option<String>,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 impl ServeArgs {
     /// The configuration of these arguments, checked against this machine.
     pub(crate) fn config(&self) -> Result<Config, Mistakes> {
-        let flags = Flags {
-            roots: self.roots.clone(),
-            listen: self.listen.clone(),
-            tls_listen: self.tls_listen.clone(),
-            tls_redirect: self.tls_redirect.clone(),
-            admin: self.admin.clone(),
-            memory: self.memory.clone(),
-            process_memory: self.process_memory.clone(),
-            policy: self.policy.clone(),
-            order: self.order.clone(),
-            prefetch: self.prefetch.clone(),
-            time_scale: self.time_scale.clone(),
-        };
-        Config::load(self.config.as_deref(), &flags)
+        Config::load(self.config.as_deref(), &self.flags)
     }
 }
 

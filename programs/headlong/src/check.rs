@@ -1,15 +1,20 @@
 //! `headlong check`: what `headlong serve` with the same arguments would do.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use headlong_config::Config;
 use headlong_library::{DeviceInfo, inspect_roots, links_out};
-use headlong_serve::now_unix_s;
+use headlong_serve::{now_unix_s, package_survey};
+use headlong_settings::one_line;
 use headlong_units::Bytes;
 
 use crate::args::CheckArgs;
 use crate::nginx;
 use crate::warnings::Warnings;
+
+/// Time for the headers of files that are packaged: a disk has some hundred of them in it.
+const PACKAGE_SURVEY_TIME: Duration = Duration::from_secs(10);
 
 /// Checks or converts, as the options say.
 pub(crate) fn check(checking: &CheckArgs) -> anyhow::Result<()> {
@@ -55,12 +60,37 @@ fn check_settings(checking: &CheckArgs) -> anyhow::Result<Warnings> {
     for warning in all.chain(config.disk_warnings()).chain(links) {
         warnings.say(format_args!("warning: {warning}"));
     }
+    survey_packages(&config, &mut warnings);
     if !checking.quiet {
         let engines = devices.iter().zip(engines);
         let engines = engines.map(|(device, engine)| engine_line(&config, device, &engine));
         headlong_survey::print(&page(&config, engines.collect(), &devices))?;
     }
     Ok(warnings)
+}
+
+/// Names files of which no HLS or DASH can be made. That there were more files than time is no
+/// warning: the server reads them when they are asked for.
+fn survey_packages(config: &Config, warnings: &mut Warnings) {
+    let survey = package_survey::survey(config, PACKAGE_SURVEY_TIME);
+    for (path, reason) in &survey.problems {
+        let path = one_line(&path.display().to_string());
+        warnings.say(format_args!("warning: package: {path}: {reason}"));
+    }
+    let more = survey.problem_count - survey.problems.len();
+    if more > 0 {
+        warnings.say(format_args!(
+            "warning: package: {more} more files cannot be packaged"
+        ));
+    }
+    if survey.is_cut {
+        headlong_report::say!(
+            "headlong: package: checked {} files in {} s; the others are checked when a viewer asks \
+             for them, and named in `odd` of /library.json",
+            survey.file_count,
+            PACKAGE_SURVEY_TIME.as_secs()
+        );
+    }
 }
 
 fn engine_line(

@@ -107,7 +107,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
         .map_err(|error| anyhow!("{}: {error}; name a readable text file", file.display()))
 }
 
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(file, text)
         .map_err(|error| anyhow!("{}: {error}; name a writable place", file.display()))
 }
@@ -211,7 +211,7 @@ fn list(top: &Path, folder: &Path, files: &mut Vec<(String, u64)>) -> anyhow::Re
 }
 
 /// The places of each title by its name.
-type Places = BTreeMap<String, Vec<DiskId>>;
+pub(crate) type Places = BTreeMap<String, Vec<DiskId>>;
 
 fn places(plan: &Plan, library: &Titles) -> Places {
     let names = library.titles.iter().map(|title| title.name.clone());
@@ -232,7 +232,7 @@ fn places_text(places: &Places) -> String {
     text
 }
 
-fn read_places(file: &Path) -> anyhow::Result<Places> {
+pub(crate) fn read_places(file: &Path) -> anyhow::Result<Places> {
     let text = read(file)?;
     let lines = text.lines().enumerate();
     lines

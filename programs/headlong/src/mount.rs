@@ -5,30 +5,14 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use headlong_mount::{Flags, Settings};
 
-/// Options of `headlong mount`. Every flag overrides the key of its name in the file.
+/// Options of `headlong mount`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MountArgs {
-    /// Folder whose tree is mounted
-    #[arg(value_name = "DIR")]
-    directory: Option<PathBuf>,
-    /// Empty folder at which it is mounted
-    #[arg(value_name = "MOUNTPOINT")]
-    mount_point: Option<PathBuf>,
     /// Settings in TOML; /usr/share/doc/headlong/mount-settings.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Memory for read data, all disks together, such as 4GiB
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
-    /// Rule for the size of a prefetch, as for serve
-    #[arg(long, value_name = "NAME")]
-    policy: Option<String>,
-    /// The policy's reference size, such as 8MiB, or how it is found: auto, auto-paper
-    #[arg(long, value_name = "SIZE|auto")]
-    prefetch: Option<String>,
-    /// For experiments: how many times faster the engine's clocks run
-    #[arg(long, value_name = "N", hide = true)]
-    time_scale: Option<String>,
+    #[command(flatten)]
+    flags: Flags,
     /// Print the state of the mount at this mount point as JSON, and exit
     #[arg(long, value_name = "MOUNTPOINT", conflicts_with_all = ["directory", "mount_point"])]
     status: Option<PathBuf>,
@@ -47,15 +31,7 @@ pub(crate) fn mount(mounting: &MountArgs) -> anyhow::Result<()> {
         let status = headlong_mount::status(mount_point)?;
         return Ok(headlong_survey::print(&format!("{status}\n"))?);
     }
-    let flags = Flags {
-        directory: mounting.directory.clone(),
-        mount_point: mounting.mount_point.clone(),
-        memory: mounting.memory.clone(),
-        policy: mounting.policy.clone(),
-        prefetch: mounting.prefetch.clone(),
-        time_scale: mounting.time_scale.clone(),
-    };
-    let settings = Settings::load(mounting.config.as_deref(), &flags)?;
+    let settings = Settings::load(mounting.config.as_deref(), &mounting.flags)?;
     Ok(headlong_mount::run(&settings)?)
 }
 

@@ -141,16 +141,22 @@ def simulate(
         # One point: that of an empty grid.
         words += ["--only", _run([*words, "--list"]).split()[0]]
     with tempfile.TemporaryDirectory() as folder, shown(progress if axes else None) as function:
-        table, journal = Path(folder) / "rows.csv", Path(folder) / "journal"
-        words += _options({"threads": threads, "csv": table, "journal": function and journal})
-        rows = math.prod(len(values) for values in axes.values()) * max(1, len(rates))
+        table, points = Path(folder) / "rows.csv", Path(folder) / "points"
+        rows_of_point = max(1, len(rates))
+        rows = math.prod(len(values) for values in axes.values()) * rows_of_point
 
         def count() -> None:
-            done = journal.read_bytes().count(b"\n") if journal.exists() else 0
+            done = len(list(points.glob("*.json"))) * rows_of_point
             if function:
                 function("simulating", done, rows)
 
-        _run(words, count if function else None)
+        if function:
+            # A file for each point, as soon as it is done.
+            _run([*words, *_options({"threads": threads, "into": points})], count)
+            words += _options({"collect": points, "csv": table})
+        else:
+            words += _options({"threads": threads, "csv": table})
+        _run(words)
         with table.open(newline="") as lines:
             return [_typed(row, axes) for row in csv.DictReader(lines)]
 

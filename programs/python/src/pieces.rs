@@ -57,7 +57,7 @@ pub(crate) fn read_piece<'py>(
     Ok((PyBytes::new(py, &read.head), shards.collect()))
 }
 
-/// What the heads of all pieces tell of the log of this name.
+/// Facts about the log of this name from the heads of all pieces.
 #[pyfunction]
 pub(crate) fn survey<'py>(
     py: Python<'py>,
@@ -86,7 +86,7 @@ pub(crate) fn shard_usage<'py>(
     Ok(PyBytes::new(py, &usage.map_err(of_pieces)?))
 }
 
-/// What the sums of all shards need, from the usage by each of them.
+/// Needs of the sums of all shards, from the usage by each of them.
 #[pyfunction]
 #[pyo3(signature = (survey, usages, **options))]
 pub(crate) fn sum_plan<'py>(

@@ -55,3 +55,10 @@ def test_notebook_simulates_prefetch_sizes(tmp_path: Path) -> None:
         rows = list(csv.DictReader(lines))
     assert [row["server.prefetch"] for row in rows] == ["512KiB", "2MiB", "auto"]
     assert all(float(row["offered_mib_s"]) == 5 for row in rows)
+    # The figure again from the raw rows: these settings could not be simulated.
+    unwritten = tmp_path / "unwritten.csv"
+    impossible = {"settings": {"no.such": "key"}, "rate": "5MiB/s"}
+    run("prefetch-sizes.ipynb", tmp_path, raw=str(out), out=str(unwritten), **impossible)
+    assert not unwritten.exists()
+    drawn = json.loads((tmp_path / "run.ipynb").read_text())["cells"][-1]["outputs"]
+    assert any("image/png" in output.get("data", {}) for output in drawn)

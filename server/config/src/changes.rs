@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headlong_edge::PullRule;
 use headlong_settings::Rows;
 
 use crate::keys::{device_rows, rows};
@@ -32,7 +33,15 @@ impl Changes {
         }
         let pulls: BTreeSet<_> = old.pull.keys().chain(new.pull.keys()).collect();
         for prefix in pulls {
-            if old.pull.get(prefix) != new.pull.get(prefix) {
+            // Addresses are no setting of the table.
+            let of = |config: &Config| {
+                let rule = config.pull.get(prefix)?.clone();
+                Some(PullRule {
+                    own_addresses: Vec::new(),
+                    ..rule
+                })
+            };
+            if of(old) != of(new) {
                 let text = match prefix.strip_prefix("//") {
                     Some(of_site) => {
                         format!("[pull] of the site at {of_site:?}, as the file has it")

@@ -9,6 +9,7 @@ use headlong_units::Bytes;
 
 use crate::cors;
 use crate::settings::{Admin, Config};
+use crate::steering;
 
 /// A link of 10 Gbit/s in bytes per second: as the least rate of a client it ends every reply.
 const SEND_RATE_MAX: u64 = 1_250_000_000;
@@ -18,6 +19,7 @@ pub(crate) fn contradictions(document: &mut Document, config: &Config) {
     disks(document, config);
     addresses(document, config);
     cors::contradictions(document, config);
+    steering::contradictions(document, config);
     let mut lacks = |has: &str, lacks: &str, what: &str| {
         if !document.mistakes.is_about(lacks) {
             let text =

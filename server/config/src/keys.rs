@@ -6,7 +6,7 @@
 use headlong_engine::{knobs, prefetch};
 use headlong_http::ForwardedField;
 use headlong_settings::Tier::{Basic, Expert};
-use headlong_settings::{Rows, Tier, flag, named, size, time, whole};
+use headlong_settings::{Rows, Tier, flag, named, size, text, time, whole};
 use headlong_storage::IoMode;
 use headlong_telemetry::LogFormat;
 use headlong_units::{Duration, KIB, MIB};
@@ -50,7 +50,7 @@ pub(crate) fn rows() -> Rows<Config> {
     rows.add("acme_folder", path().optional(), |c| &mut c.acme_folder,
         "Folder of an ACME client (`certbot certonly --webroot -w FOLDER`). The files that it puts into `.well-known/acme-challenge` below this folder are served at that path on all addresses for viewers, before any rule of a path; see certificates.md.");
     rows.add("state", path().optional(), |c| &mut c.state,
-        "Folder for state that survives restarts: the measured times and the prefetch size of each device, the positions of viewers, and the bit rates and durations of MP4 and Matroska files. Must exist and be writable.").restart().tier(Basic);
+        "Folder for state that survives restarts: the measured times and the prefetch size of each device, the positions of viewers, the bit rates and durations of MP4 and Matroska files, and heads of fragmented ones. Must exist and be writable.").restart().tier(Basic);
     rows.add("flash", path().list(), |c| &mut c.flash,
         "SSDs that cache frequently requested data between memory and disks: devices or files formatted by `headlong flash format`. Each serves all disks.").restart();
     rows.add("reply_fields", named(ReplyField::ALL, ReplyField::name).list(), |c| &mut c.reply_fields,
@@ -80,7 +80,7 @@ pub(crate) fn rows() -> Rows<Config> {
     rows.add("bytes_per_second_per_session_max", size(), |c| &mut c.pacing.bytes_per_second_per_session_max,
         "Upper limit of bytes per second for all replies to one session together; \"0B\" for no limit. Clients without a session id are distinguished by address and user agent. A client can choose its session id, so this limits players, not attackers.");
     rows.add("limits.connections_max", whole().at_least(1), |c| &mut c.limits.connections_max,
-        "Upper limit of connections. Beyond it, idle connections are closed, first those of the address with the most; if none is idle, new connections wait to be accepted.").restart();
+        "Upper limit of connections. If it is not set, fewer if they would not fit into an eighth of `process_memory`, or, without that, into an eighth of `memory` or 32 MiB, whichever is more; each takes 28 KiB, with TLS 108 KiB. Beyond it, idle connections are closed, first those of the address with the most; if none is idle, new connections wait to be accepted.").restart();
     rows.add("limits.connections_per_address_max", whole().at_least(1), |c| &mut c.limits.connections_per_address_max,
         "Upper limit of connections from one address (of IPv6, from one /64 network); further ones are closed at once. Beyond seven eighths of `connections_max` so are those of an address that has no idle ones, which else make room. Addresses in `proxies.trusted` are exempt; clients behind `proxies.listen` are counted. A NAT or a CDN may need thousands; lower it only if there is none in front.").restart();
     rows.add("limits.requests_per_address_max", whole().at_least(1), |c| &mut c.limits.requests_per_address_max,
@@ -129,6 +129,10 @@ pub(crate) fn rows() -> Rows<Config> {
         "The header in which trusted proxies name the client. The proxies must set it themselves, because they forward unknown headers and a client could forge it.");
     rows.add("proxies.listen", address().list(), |c| &mut c.proxies.listen,
         "Additional addresses and ports, or unix sockets, for proxies that speak the PROXY protocol (version 1 or 2). Connections without its header, or from an untrusted address, are closed.").restart();
+    rows.add("steering.fleet", path().optional(), |c| &mut c.steering.fleet,
+        "The description of the fleet, as for `headlong fleet config`: playlists that are made from MP4 files name its boxes with a `url`, and players go to another box while the disks of this one are late; see fleet.md. Titles of sites are not steered.").restart();
+    rows.add("steering.box", text().optional(), |c| &mut c.steering.of_box,
+        "The name of this server in it.").restart();
     rows.add("log.access", sink(), |c| &mut c.log.access,
         "Destination of the access log, one line per request.").restart().tier(Basic);
     rows.add("log.format", named(LogFormat::ALL, LogFormat::name), |c| &mut c.log.format,
@@ -194,59 +198,3 @@ pub fn page_of(tier: Tier) -> Option<&'static str> {
         Tier::Lab => None,
     }
 }
-
-/// Former settings of the server, each with its remedy.
-pub(crate) const FORMER: &[(&str, &str)] = &[
-    (
-        "server_timing",
-        "write \"server-timing\" in the list reply_fields",
-    ),
-    (
-        "cache_status",
-        "write \"cache-status\" in the list reply_fields",
-    ),
-    ("cmsd", "write \"cmsd\" in the list reply_fields"),
-    (
-        "request_id",
-        "write \"request-id\" in the list reply_fields",
-    ),
-    (
-        "gzip_max",
-        "write gzip = [] to disable compression, or remove it",
-    ),
-    ("gzip_static", "write \"static\" in the list gzip"),
-    (
-        "time_scale",
-        "it is the option --time-scale of experiments; remove it",
-    ),
-    (
-        "limits.headers_max",
-        "a request may have 100 header fields; remove it",
-    ),
-    (
-        "limits.ranges_max",
-        "a reply has at most 16 ranges; remove it",
-    ),
-    (
-        "limits.requests_at_once_max",
-        "an HTTP/2 connection has at most 100 concurrent requests; remove it",
-    ),
-    (
-        "limits.keep_alive_interval",
-        "HTTP/2 clients are pinged every 30 s; remove it",
-    ),
-    (
-        "tcp.unsent_max",
-        "the kernel holds at most 256KiB of unsent bytes; remove it",
-    ),
-    (
-        "cors.max_age",
-        "answers to preflight requests may be cached for a day; remove it",
-    ),
-];
-
-/// Former settings of a device.
-pub const FORMER_OF_DEVICES: &[(&str, &str)] = &[(
-    "policy",
-    "the policy is the same for all devices; remove it",
-)];

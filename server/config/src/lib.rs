@@ -26,6 +26,7 @@ mod process_memory;
 mod pulls;
 mod settings;
 mod sites;
+mod steering;
 #[cfg(test)]
 mod tests;
 mod warnings;
@@ -33,7 +34,7 @@ mod warnings;
 pub use changes::Changes;
 pub use headlong_net::ValidityProblem;
 pub use headlong_settings::Mistakes;
-pub use keys::{FORMER_OF_DEVICES, device_rows, disk_rows, page_of};
+pub use keys::{device_rows, disk_rows, page_of};
 pub use load::{Flags, time_scale};
 pub use machine::names;
 pub use manual::{Section, manual, manual_expert, sections};
@@ -42,8 +43,11 @@ pub use path_rule::{
     AccessCheckRule, AccessPolicy, AuthBy, ListingFormat, Packaging, PathRule, Site, TokenLocation,
     site_prefix,
 };
-pub use process_memory::{MemoryParts, PACKAGE_READING_BYTES};
+pub use process_memory::{
+    MemoryParts, PACKAGE_READING_BYTES, PACKAGE_SEGMENT_BYTES, PACKAGE_STORING_BYTES,
+};
 pub use settings::{
     Admin, ClientLimits, Config, Cors, DeviceOverride, EtagTime, Gzip, ListenSetting, Log,
     LogLevel, Pacing, Proxies, ReplyField, SessionKeys, Tcp, Tls,
 };
+pub use steering::SteeringSettings;

@@ -7,7 +7,7 @@ use headlong_settings::{Document, Mistakes, Value, ValueLocation, whole};
 use headlong_telemetry::LogTarget;
 
 use crate::check;
-use crate::keys::{FORMER, FORMER_OF_DEVICES, device_rows, rows};
+use crate::keys::{device_rows, rows};
 use crate::paths;
 use crate::pulls;
 use crate::settings::{Config, DeviceOverride};
@@ -16,31 +16,46 @@ use crate::sites;
 /// The manual page that lists all settings.
 const MANUAL: &str = "/usr/share/doc/headlong/configuration.md";
 
-/// Command line settings; each overrides the file. They are kept as text, so that mistakes in flags
-/// are reported together with those in the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Options that `-h` does not show.
+const EXPERT: &str = "Expert and experiments";
+
+/// Command line settings; each overrides the key of its name in the file. They are kept as text, so
+/// that mistakes in flags are reported together with those in the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct Flags {
-    /// Folders to serve instead of the file's `roots`, if not empty.
+    /// Folders to serve; URLs are the paths below them
+    #[arg(value_name = "DIR")]
     pub roots: Vec<PathBuf>,
-    /// All values of `--listen`.
+    /// Address for viewers, such as 127.0.0.1:8080 or [::]:8080; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Vec<String>,
-    /// All values of `--tls-listen`.
+    /// Address that speaks TLS, in place of those of tls.listen; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
     pub tls_listen: Vec<String>,
-    /// All values of `--tls-redirect`.
+    /// Address that redirects to TLS, in place of those of tls.redirect; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
     pub tls_redirect: Vec<String>,
-    /// `--admin`.
+    /// Address for metrics, status and the operator's pages, or off
+    #[arg(long, value_name = "ADDR:PORT")]
     pub admin: Option<String>,
-    /// `--memory`.
-    pub memory: Option<String>,
-    /// `--process-memory`.
+    /// Memory for the whole process, such as 16GiB
+    #[arg(long, value_name = "SIZE")]
     pub process_memory: Option<String>,
-    /// `--policy`.
+    /// Memory for video data alone, all disks together; connections and the program need more
+    #[arg(long, value_name = "SIZE", conflicts_with = "process_memory")]
+    pub memory: Option<String>,
+    /// Rule for the size of a prefetch: fixed, proportional, square-root, first-grow,
+    /// first-grow-sr
+    #[arg(long, value_name = "NAME", help_heading = EXPERT, hide_short_help = true)]
     pub policy: Option<String>,
-    /// `--order`.
+    /// Order of a device's jobs: fcfs, elevator, deadline-elevator
+    #[arg(long, value_name = "NAME", help_heading = EXPERT, hide_short_help = true)]
     pub order: Option<String>,
-    /// `--prefetch`.
+    /// The policy's reference size, such as 8MiB, or how it is found: auto, auto-paper
+    #[arg(long, value_name = "SIZE|auto", help_heading = EXPERT, hide_short_help = true)]
     pub prefetch: Option<String>,
-    /// `--time-scale`.
+    /// For experiments on an emulated drive: run the server's own clocks K times faster
+    #[arg(long, value_name = "K", help_heading = EXPERT, hide_short_help = true)]
     pub time_scale: Option<String>,
 }
 
@@ -86,7 +101,11 @@ impl Config {
 
     /// Resolves relative paths against `folder`.
     pub fn join_paths(&mut self, folder: &Path) {
-        let files = [&mut self.acme_folder, &mut self.state];
+        let files = [
+            &mut self.acme_folder,
+            &mut self.state,
+            &mut self.steering.fleet,
+        ];
         let lists = self.roots.iter_mut().chain(&mut self.link_targets);
         let lists = lists.chain(&mut self.flash);
         let lists = lists
@@ -115,9 +134,10 @@ impl Config {
         {
             rule.folder = folder.join(&rule.folder);
         }
-        let keys = self.pull.values_mut();
-        for path in keys.filter_map(|rule| rule.s3_keys.as_mut()) {
-            *path = folder.join(&path);
+        for rule in self.pull.values_mut() {
+            for path in rule.s3_keys.iter_mut().chain(&mut rule.fleet) {
+                *path = folder.join(&path);
+            }
         }
         for sink in [
             &mut self.log.access,
@@ -195,13 +215,13 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
             document.set(flag, key, Value::List(addresses.collect()));
         }
     }
-    let mut config = Config::default();
-    document.reject_former("", FORMER);
-    config.time_scale = time_scale(&mut document, flags.time_scale.as_deref());
+    let mut config = Config {
+        time_scale: time_scale(&mut document, flags.time_scale.as_deref()),
+        ..Config::default()
+    };
     rows().read(&mut document, "", &mut config);
     for name in document.children("device") {
         let mut device = DeviceOverride::default();
-        document.reject_former(&format!("device.{name}"), FORMER_OF_DEVICES);
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);
         config.device.insert(name, device);
     }
@@ -215,6 +235,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
     config.path = paths::read_rules(&mut document, "path", &config.session, &config.log.headers);
     sites::read(&mut document, &mut config);
     pulls::read(&mut document, "pull", "", &mut config);
+    config.set_own_addresses();
     config.join_paths(file.parent().unwrap_or(Path::new("")));
     if !flags.roots.is_empty() {
         // Used unchanged, because a path need not be valid text.

@@ -57,6 +57,14 @@ impl Config {
         };
         self.check_logs(document);
         self.check_unserved(&seen, document);
+        for (table, _, rule) in self.pulls() {
+            if let Err(mistakes) = rule.read_fleet() {
+                document.wrong(&format!("{table}.fleet"), mistakes);
+            }
+        }
+        if let Err((key, text)) = self.steering() {
+            document.wrong(key, text);
+        }
         for error in flash::check_ssds(&self.flash, self.engine.piece_bytes, 1) {
             if matches!(error.trouble, FlashErrorKind::Twice) {
                 document.wrong("flash", error.to_string());

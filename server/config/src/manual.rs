@@ -141,8 +141,9 @@ impl Config {
         if !self.flash.is_empty() {
             default.engine.piece_bytes = PIECE_BYTES_WITH_FLASH;
         }
+        // The file that this text forms derives both again.
+        default.limits.connections_max = self.connections_max_by_memory();
         if self.process_memory.is_some() {
-            // The file that this text forms derives `memory` again.
             default.engine.memory_bytes = self.engine.memory_bytes;
         }
         rows().write(&mut text, "", (self, &default));

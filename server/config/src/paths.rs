@@ -139,21 +139,6 @@ fn logged_secrets<'a>(
     })
 }
 
-/// Former settings of a path, each with its remedy.
-const FORMER: &[(&str, &str)] = &[
-    (
-        "md5_argument",
-        "write secure_link = \"$arg_md5,$arg_expires\" with your names, as in nginx",
-    ),
-    (
-        "expires_argument",
-        "write secure_link = \"$arg_md5,$arg_expires\" with your names, as in nginx",
-    ),
-    ("jwt_query", "write \"query:NAME\" in the list jwt_from"),
-    ("jwt_header", "write \"header:NAME\" in the list jwt_from"),
-    ("jwt_cookie", "write \"cookie:NAME\" in the list jwt_from"),
-];
-
 /// Reads the rules below a table, such as every `[path."PREFIX"]`, and reports their mistakes.
 pub(crate) fn read_rules(
     document: &mut Document,
@@ -165,7 +150,6 @@ pub(crate) fn read_rules(
     for prefix in document.children(above) {
         let table = format!("{above}.{prefix}");
         let mut rule = PathRule::default();
-        document.reject_former(&table, FORMER);
         path_rows().read(document, &table, &mut rule);
         if !prefix.starts_with('/') || prefix.contains("//") || prefix.contains('%') {
             let text = "is not a path; write it decoded and from the root, like \"/films/\"";

@@ -21,9 +21,15 @@ const REQUEST_BYTES_MIN: u64 = 8 * MIB;
 const SENDFILE_PART: u64 = 8;
 /// Sample tables of MP4 files that are being read, on top of `package_memory`.
 pub const PACKAGE_READING_BYTES: u64 = 64 * MIB;
+/// Heads of fragments of segments, in files that have an index of those: none waits for an index.
+pub const PACKAGE_SEGMENT_BYTES: u64 = 16 * MIB;
+/// Copies of headers that are being written to the state folder.
+pub const PACKAGE_STORING_BYTES: u64 = 16 * MIB;
 /// Unless `limits.connections_max` is set, connections get one part in this many of
-/// `process_memory`.
+/// `process_memory`, or in addition to `memory`.
 const CONNECTIONS_PART: u64 = 8;
+/// Connections get at least this beside `memory`: a thousand without TLS.
+const CONNECTIONS_BYTES_MIN: u64 = 32 * MIB;
 
 /// Upper limits of what the process uses, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +42,7 @@ pub struct MemoryParts {
     pub requests: u64,
     /// All connections that `limits.connections_max` permits.
     pub connections: u64,
-    /// Sample tables of titles that are packaged: `package_memory`, and those being read.
+    /// Sample tables of titles that are packaged: `package_memory`, and those being read and stored.
     pub package: u64,
     /// Everything else.
     pub program: u64,
@@ -99,7 +105,13 @@ impl Config {
             connections: u64::from(self.limits.connections_max)
                 .saturating_mul(self.connection_bytes()),
             package: match self.packages() {
-                true => self.package_memory.saturating_add(PACKAGE_READING_BYTES),
+                true => [
+                    PACKAGE_READING_BYTES,
+                    PACKAGE_SEGMENT_BYTES,
+                    PACKAGE_STORING_BYTES,
+                ]
+                .into_iter()
+                .fold(self.package_memory, u64::saturating_add),
                 false => 0,
             },
             program: PROGRAM_BYTES,
@@ -107,7 +119,7 @@ impl Config {
     }
 
     /// Whether playlists and segments are made from some MP4 files.
-    fn packages(&self) -> bool {
+    pub fn packages(&self) -> bool {
         let of_rules = self.rules().filter_map(|(_, rule)| rule.package);
         let mut all = std::iter::once(self.package).chain(of_rules);
         all.any(|package| package == Packaging::On)
@@ -124,17 +136,24 @@ impl Config {
         share / SENDFILE_PART
     }
 
-    /// Derives `memory` from `process_memory`, and `limits.connections_max` unless it
-    /// `is_written`.
+    /// The value of `limits.connections_max` if it is not set: what the memory of connections holds.
+    pub(crate) fn connections_max_by_memory(&self) -> u32 {
+        let bytes = match self.process_memory {
+            Some(whole) => whole / CONNECTIONS_PART,
+            None => (self.engine.memory_bytes / CONNECTIONS_PART).max(CONNECTIONS_BYTES_MIN),
+        };
+        let most = u32::try_from((bytes / self.connection_bytes()).max(1)).unwrap_or(u32::MAX);
+        Self::default().limits.connections_max.min(most)
+    }
+
+    /// Derives `limits.connections_max` unless it `is_written`, and `memory` from `process_memory`.
     pub(crate) fn divide_process_memory(&mut self, connections_max_is_written: bool) {
+        if !connections_max_is_written {
+            self.limits.connections_max = self.connections_max_by_memory();
+        }
         let Some(whole) = self.process_memory else {
             return;
         };
-        if !connections_max_is_written {
-            let most = whole / CONNECTIONS_PART / self.connection_bytes();
-            let most = u32::try_from(most.max(1)).unwrap_or(u32::MAX);
-            self.limits.connections_max = self.limits.connections_max.min(most);
-        }
         self.engine.memory_bytes = 0;
         let rest = whole.saturating_sub(self.memory_parts().sum() - self.request_bytes_max());
         let sendfile = u64::from(self.copies);
@@ -192,12 +211,16 @@ mod tests {
     }
 
     #[test]
-    fn connections_fit_into_small_process_memory_unless_their_number_is_set() {
+    fn connections_fit_into_small_memory_unless_their_number_is_set() {
         let most = |text: &str| of(text).expect(text).limits.connections_max;
         assert_eq!(most("process_memory = \"224MiB\""), 1024);
         assert_eq!(most("process_memory = \"64GiB\""), 16_384);
         let text = "process_memory = \"1GiB\"\nlimits.connections_max = 20000\n";
         assert_eq!(most(text), 20_000);
+        assert_eq!(most("memory = \"32MiB\""), 1170);
+        assert_eq!(most("memory = \"1GiB\""), 4681);
+        assert_eq!(most("memory = \"8GiB\""), 16_384);
+        assert_eq!(most("memory = \"32MiB\"\nlimits.connections_max = 9\n"), 9);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use headlong_edge::PullRule;
 use headlong_http::QueryKey;
+use headlong_net::ListenAddress;
 use headlong_settings::Tier::Expert;
 use headlong_settings::{Document, Rows, ValueKind, flag, size, text, time};
 use headlong_units::{Duration, KIB, MIB};
@@ -40,8 +41,8 @@ pub(crate) fn pull_rows() -> Rows<PullRule> {
     let mut rows = Rows::<PullRule>::default();
     rows.add("origin", origin(), |p| &mut p.origin,
         "The URL of a folder of the origin, `http` or `https`; the rest of a request's path after the prefix is appended to it. Queries, cookies and headers of viewers are not forwarded.").restart();
-    rows.add("peers", origin().list(), |p| &mut p.peers,
-        "URLs of the same path at the other boxes of a fleet, such as \"http://10.0.0.2:8080/vod/\"; this box may be among them, so that all boxes have one list. For a title that is not stored here, up to four of them are asked for what they have stored, before the origin is. See fleet.md.").restart();
+    rows.add("fleet", path().optional(), |p| &mut p.fleet,
+        "The description of the fleet, as for `headlong fleet config`; its boxes have the same path. For a title that is not stored here, up to four of them are asked for what they have stored, before the origin is: first the one to which HAProxy sends requests for the title. See fleet.md.").restart();
     rows.add("s3_region", region().optional(), |p| &mut p.s3_region,
         "The region of the origin's S3 bucket, or of a compatible server: requests are signed with the keys of the bucket (AWS Signature Version 4).").restart();
     rows.add("s3_keys", path().optional(), |p| &mut p.s3_keys,
@@ -74,16 +75,10 @@ pub(crate) fn pull_rows() -> Rows<PullRule> {
 }
 
 /// Former settings of such a path, each with its remedy.
-const FORMER: &[(&str, &str)] = &[
-    (
-        "fetches_max",
-        "at most 16 slices are fetched at a time; remove it",
-    ),
-    (
-        "connect_timeout",
-        "a connection to the origin may take 5 s; remove it",
-    ),
-];
+const FORMER: &[(&str, &str)] = &[(
+    "peers",
+    "write fleet = \"FILE\", with the description of all boxes (fleet.md)",
+)];
 
 /// Reads every `[pull."PREFIX"]` of a table, such as that of a site, and reports its mistakes.
 /// `site` is what the paths of the site begin with; empty for the table at the top.
@@ -126,6 +121,19 @@ pub(crate) fn read(document: &mut Document, tables: &str, site: &str, config: &m
 }
 
 impl Config {
+    /// Gives all origins the addresses of this server, by which its own box of a fleet is known.
+    pub(crate) fn set_own_addresses(&mut self) {
+        let own = self.listeners().into_iter();
+        let own = own.filter_map(|on| match on.address {
+            ListenAddress::Ip(address) => Some(address),
+            ListenAddress::Unix(_) => None,
+        });
+        let own: Vec<_> = own.collect();
+        for rule in self.pull.values_mut() {
+            rule.own_addresses.clone_from(&own);
+        }
+    }
+
     /// The origins of the site whose paths begin with `site`, each with its prefix there; of all
     /// other hosts, if that is empty.
     pub(crate) fn pulls_of<'a>(
@@ -163,6 +171,7 @@ mod tests {
     use std::path::Path;
 
     use headlong_library::MountedRoot;
+    use headlong_net::ListenAddress;
 
     use crate::{Config, Flags};
 
@@ -189,10 +198,28 @@ mod tests {
     }
 
     #[test]
+    fn former_list_of_peers_is_rejected_with_its_remedy() {
+        for above in ["", "site.\"a.example\"."] {
+            let text = format!(
+                "[{above}pull.\"/a/\"]\norigin = \"http://a/\"\nfolder = \"x\"\n\
+                peers = [\"http://b/a/\"]\n"
+            );
+            let wrong = Config::from_text(Path::new("x.toml"), &text, &Flags::default());
+            let wrong = wrong.expect_err("wrong").to_string();
+            let said = "pull./a/.peers: is no longer a setting; write fleet = ";
+            assert!(wrong.contains(said), "{wrong}");
+        }
+    }
+
+    #[test]
     fn origin_without_root_is_valid() {
         let text = "[pull.\"/a/\"]\norigin = \"http://a/\"\nfolder = \"x\"\n";
         let config = Config::from_text(Path::new("y/z.toml"), text, &Flags::default());
         let config = config.expect("right");
         assert_eq!(config.folders(), [MountedRoot::at("", Path::new("y/x"))]);
+        assert!(!config.listen.is_empty());
+        let own = config.pull["/a/"].own_addresses.iter().copied();
+        let own: Vec<ListenAddress> = own.map(ListenAddress::Ip).collect();
+        assert_eq!(own, config.listen);
     }
 }

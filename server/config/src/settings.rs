@@ -14,6 +14,7 @@ use headlong_units::{Duration, KIB, MIB};
 use ipnet::IpNet;
 
 use crate::path_rule::{ListingFormat, Packaging, PathRule, Site};
+use crate::steering::SteeringSettings;
 
 /// The configuration of a server. Defaults are in `Default`, those of the engine in
 /// [`EngineConfig`]; the rows of `keys.rs` and of the engine describe each setting.
@@ -76,6 +77,8 @@ pub struct Config {
     pub package_segment: Duration,
     /// Memory for the indexes of titles that they are made from.
     pub package_memory: u64,
+    /// How players of packaged titles are steered to other servers.
+    pub steering: SteeringSettings,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// Speed limits of replies.
@@ -108,11 +111,10 @@ pub struct Config {
 
 impl Config {
     /// Whether a number of connections or files differs from the default, or from that derived from
-    /// `process_memory`.
+    /// the memory.
     pub fn has_chosen_descriptors(&self) -> bool {
         let usual = Self::default();
-        let connections = self.limits.connections_max != usual.limits.connections_max;
-        (connections && self.process_memory.is_none())
+        self.limits.connections_max != self.connections_max_by_memory()
             || self.open_files_max != usual.open_files_max
     }
 
@@ -466,6 +468,7 @@ impl Default for Config {
             package: Packaging::Off,
             package_segment: Duration::from_secs(6),
             package_memory: 64 * MIB,
+            steering: SteeringSettings::default(),
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: ClientLimits::default(),

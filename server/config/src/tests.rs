@@ -177,6 +177,14 @@ const WRONG: &[(&str, &str)] = &[
         "agent = \"127.0.0.1:8081\"\n",
     ),
     (
+        "a fleet without the name of this server",
+        "[steering]\nfleet = \"fleet.toml\"\n",
+    ),
+    (
+        "a name in no fleet",
+        "[steering]\nbox = \"a\"\nfleets = \"fleet.toml\"\n",
+    ),
+    (
         "a certificate without a key",
         "[tls]\ncertificate = \"cert.pem\"\n",
     ),
@@ -214,10 +222,6 @@ const WRONG: &[(&str, &str)] = &[
         "listen = [\"127.0.0.1:8080\"]\nadmin = \"127.0.0.1:8082\"\n[proxies]\ntrusted = [\"127.0.0.0/8\"]\nlisten = [\"0.0.0.0:8080\", \"127.0.0.1:8082\"]\n",
     ),
     ("a device that is not a table", "device.sda = 3\n"),
-    (
-        "former settings",
-        "time_scale = 2\ngzip_max = \"0B\"\n[limits]\nranges_max = 4\n[device.\"sda\"]\npolicy = \"fixed\"\n[path.\"/a/\"]\njwt_cookie = \"x\"\n[pull.\"/b/\"]\norigin = \"http://a/\"\nfolder = \"x\"\nfetches_max = 3\n",
-    ),
     (
         "settings of simulations",
         "send_window = \"1MiB\"\nsweep = \"2s\"\nsweeep = \"2s\"\n",

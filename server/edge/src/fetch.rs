@@ -382,7 +382,7 @@ impl Pull {
     }
 
     /// Fetches a range from the peers, if one of them has the version: first from that one, which
-    /// may lack the slice. Returns whether all of it has come; the origin is asked for the rest.
+    /// may lack the slice. Returns whether all of it has come; the origin sends the rest.
     async fn fetch_from_peer(
         &self,
         version: &Version,

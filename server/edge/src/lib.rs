@@ -37,7 +37,7 @@ pub use counters::{PullCounts, PurgeResult};
 pub use fetch::{SliceContent, SliceRequest};
 pub use fills::{FillState, FillView};
 pub use origin::{FRESH_FOR, own_cdn_id};
-pub use pull_rule::{PullRule, target_of};
+pub use pull_rule::{PullRule, read_fleet, target_of};
 pub use pulls::Pulls;
 pub use s3::check as check_s3;
 pub use slice_pin::SlicePin;

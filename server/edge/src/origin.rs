@@ -6,7 +6,7 @@
 
 use std::error::Error as _;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,6 +41,9 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 100;
 /// Time limit of one attempt to fetch a slice, as a multiple of the idle timeout.
 const PAUSES_MAX: u32 = 30;
+/// Bytes of a slice that have to arrive within each idle timeout: a server that sends a byte from
+/// time to time would otherwise hold its fetch, and the viewers that wait for it, for minutes.
+const PROGRESS_BYTES_MIN: u64 = 64 << 10;
 /// Characters that are not encoded in a path.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
@@ -64,8 +67,10 @@ pub(super) struct Origin {
     backoff: Mutex<OriginBackoff>,
     scale: TimeScale,
     started: std::time::Instant,
-    /// Whether it is another box of the fleet, which is asked for stored bytes only.
+    /// Whether it is another box of the fleet, which sends stored bytes only.
     is_peer: bool,
+    /// `Host` of its requests, instead of the host and port of the URL.
+    host: Option<HeaderValue>,
 }
 
 /// The header field of a peer's answer: for how many more seconds its version is fresh.
@@ -78,11 +83,17 @@ pub fn own_cdn_id() -> &'static str {
 }
 
 impl Origin {
-    /// Creates the client for a peer: the origin of the rule.
-    pub(super) fn of_peer(rule: &PullRule, scale: TimeScale) -> Result<Self, String> {
+    /// Creates the client for a peer: the origin of the rule. `host` is the name of the site to which
+    /// the path belongs; without it, the peer would answer for hosts of no site.
+    pub(super) fn of_peer(
+        rule: &PullRule,
+        host: Option<HeaderValue>,
+        scale: TimeScale,
+    ) -> Result<Self, String> {
         let origin = Self::new(rule, scale)?;
         Ok(Self {
             is_peer: true,
+            host,
             ..origin
         })
     }
@@ -125,6 +136,7 @@ impl Origin {
             scale,
             started: std::time::Instant::now(),
             is_peer: false,
+            host: None,
         })
     }
 
@@ -176,12 +188,27 @@ impl Origin {
         let mut fields = vec![(header::RANGE, span.as_str())];
         fields.extend(condition.map(|value| (header::IF_RANGE, value)));
         let response = self.request(&Method::GET, name, &fields, by).await?;
-        head_of(&response).check_range(version, left)?;
+        let is_success = response.status().is_success();
+        if let Err(fault) = head_of(&response).check_range(version, left) {
+            if is_success {
+                self.note_answer();
+            }
+            return Err(fault);
+        }
         let mut body = response.into_body();
+        let (mut deadline, mut marked_bytes) = (Instant::now() + self.idle_timeout, received());
         while received() < range.len() {
-            let deadline = until.min(Instant::now() + self.idle_timeout);
-            let frame = timeout_at(deadline, body.frame()).await;
-            let frame = frame.map_err(|_| ResponseFault::TimedOut)?;
+            if received() - marked_bytes >= PROGRESS_BYTES_MIN {
+                (deadline, marked_bytes) = (Instant::now() + self.idle_timeout, received());
+            }
+            let frame = timeout_at(until.min(deadline), body.frame()).await;
+            let frame = frame.map_err(|_| {
+                // Bytes came until the end of the attempt: the origin is slow, but does not fail.
+                if deadline <= until {
+                    self.note_failure(ResponseFault::TimedOut);
+                }
+                ResponseFault::TimedOut
+            })?;
             let frame = frame
                 .ok_or(ResponseFault::Short)?
                 .map_err(|_| ResponseFault::Short)?;
@@ -191,9 +218,11 @@ impl Origin {
             let mut is_fit = false;
             slice.send_modify(|slice| is_fit = slice.add(&data));
             if !is_fit {
+                self.note_answer();
                 return Err(ResponseFault::WrongLength);
             }
         }
+        self.note_answer();
         // Read the end of the reply, so that the connection can be reused.
         match timeout(self.idle_timeout, body.frame()).await {
             Ok(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| !data.is_empty()) => {
@@ -210,29 +239,54 @@ impl Origin {
         fields: &[(header::HeaderName, &str)],
         by: Option<&RequestId>,
     ) -> Result<Response<Incoming>, ResponseFault> {
-        let backoff = || self.backoff.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = || headlong_units::Instant::ZERO + self.scale.model(self.started.elapsed());
-        if !backoff().admit(now()) {
+        if !self.backoff().admit(self.now()) {
             return Err(ResponseFault::Unreachable);
         }
         let answer = self.request_uncached(method, name, fields, by).await;
         match &answer {
-            Err(ResponseFault::Unreachable | ResponseFault::TimedOut) => {
-                backoff().note_failure(now(), RandomState::new().hash_one(0_u8));
+            Err(fault @ (ResponseFault::Unreachable | ResponseFault::TimedOut)) => {
+                self.note_failure(*fault);
             }
-            _ => backoff().note_answer(),
-        }
-        match &answer {
+            // Noted by `fetch` with the outcome of its body: each retry's head would otherwise end
+            // the count of failures of an origin whose bodies stall. A body that is cut short
+            // neither counts as a failure nor ends the count.
+            Ok(response) if *method == Method::GET && response.status().is_success() => {}
+            Err(fault) => {
+                self.backoff().note_answer();
+                self.trouble.failed(&self.written, fault.name());
+            }
             // The title is not stored there.
-            Ok(response) if self.is_peer && response.status() == StatusCode::GATEWAY_TIMEOUT => {}
-            Err(fault) => self.trouble.failed(&self.written, fault.name()),
+            Ok(response) if self.is_peer && response.status() == StatusCode::GATEWAY_TIMEOUT => {
+                self.backoff().note_answer();
+            }
             Ok(response) if response.status().is_server_error() => {
+                self.backoff().note_answer();
                 let what = response.status();
                 self.trouble.failed(&self.written, what.as_str());
             }
-            Ok(_) => self.trouble.answered(&self.written),
+            Ok(_) => self.note_answer(),
         }
         answer
+    }
+
+    fn backoff(&self) -> MutexGuard<'_, OriginBackoff> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_failure(&self, fault: ResponseFault) {
+        let jitter = RandomState::new().hash_one(0_u8);
+        self.backoff().note_failure(self.now(), jitter);
+        self.trouble.failed(&self.written, fault.name());
+    }
+
+    fn note_answer(&self) {
+        self.backoff().note_answer();
+        self.trouble.answered(&self.written);
+    }
+
+    /// Model time since the start.
+    fn now(&self) -> headlong_units::Instant {
+        headlong_units::Instant::ZERO + self.scale.model(self.started.elapsed())
     }
 
     async fn request_uncached(
@@ -266,6 +320,9 @@ impl Origin {
                 Some(passed) => request.header(CDN_LOOP, format!("{passed}, {}", own_cdn_id())),
                 None => request.header(CDN_LOOP, own_cdn_id()),
             };
+            if let Some(host) = &self.host {
+                request = request.header(header::HOST, host);
+            }
             if self.is_peer {
                 request = request.header(header::CACHE_CONTROL, "only-if-cached");
             }
@@ -354,6 +411,103 @@ mod tests {
 
     use super::*;
 
+    /// The outcome of a fetch of 1 MiB from a server that sends `step` bytes every 250 ms, with an
+    /// idle timeout of two seconds.
+    async fn fetched_in_steps(step: usize) -> Result<(), ResponseFault> {
+        const SLICE_BYTES: usize = 1 << 20;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let rule = PullRule {
+            origin: format!("http://{}/", listener.local_addr().expect("an address")),
+            idle_timeout: headlong_units::Duration::from_secs(2),
+            ..PullRule::default()
+        };
+        let sender = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a request");
+            let mut head = [0; 4096];
+            assert!(stream.read(&mut head).expect("a head") > 0);
+            let reply = format!(
+                "HTTP/1.1 206 Partial Content\r\nETag: \"a\"\r\nContent-Length: {SLICE_BYTES}\r\n\
+                Content-Range: bytes 0-{}/{SLICE_BYTES}\r\n\r\n",
+                SLICE_BYTES - 1
+            );
+            stream.write_all(reply.as_bytes()).expect("sent");
+            for _ in 0..SLICE_BYTES / step {
+                std::thread::sleep(Duration::from_millis(250));
+                if stream.write_all(&vec![7; step]).is_err() {
+                    return;
+                }
+            }
+        });
+        let origin = Origin::new(&rule, TimeScale::ONE).expect("a client");
+        let version = OriginVersion {
+            size_bytes: SLICE_BYTES as u64,
+            validators: Validators {
+                entity_tag: Some("\"a\"".to_owned()),
+                last_modified: None,
+            },
+        };
+        let range = ByteRange::new(0, SLICE_BYTES as u64);
+        let (slice, _incoming) = watch::channel(IncomingSlice::new(range.len()));
+        let fetched = origin
+            .fetch("film.mp4", &version, range, None, &slice)
+            .await;
+        drop(origin);
+        // Not on this thread, which closes the connection.
+        let ended = tokio::task::spawn_blocking(|| sender.join()).await;
+        ended.expect("joined").expect("it has ended");
+        fetched
+    }
+
+    #[tokio::test]
+    async fn trickling_origin_is_given_up_and_slow_one_is_not() {
+        let (trickling, slow) = tokio::join!(fetched_in_steps(16), fetched_in_steps(64 << 10));
+        assert_eq!(trickling, Err(ResponseFault::TimedOut));
+        assert_eq!(slow, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn stalled_bodies_count_as_failures_in_succession() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let rule = PullRule {
+            origin: format!("http://{}/", listener.local_addr().expect("an address")),
+            idle_timeout: headlong_units::Duration::from_millis(200),
+            ..PullRule::default()
+        };
+        // Each request gets a head and half of its body, on a connection that stays open.
+        std::thread::spawn(move || {
+            let mut streams = Vec::new();
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let mut head = [0; 4096];
+                let reply = b"HTTP/1.1 206 Partial Content\r\nETag: \"a\"\r\n\
+                    Content-Length: 4\r\nContent-Range: bytes 0-3/8\r\n\r\nab";
+                let is_sent = stream.read(&mut head).is_ok_and(|count| count > 0)
+                    && stream.write_all(reply).is_ok();
+                streams.extend(is_sent.then_some(stream));
+            }
+        });
+        let origin = Origin::new(&rule, TimeScale::ONE).expect("a client");
+        let version = OriginVersion {
+            size_bytes: 8,
+            validators: Validators {
+                entity_tag: Some("\"a\"".to_owned()),
+                last_modified: None,
+            },
+        };
+        let start = headlong_units::Instant::ZERO;
+        for _ in 0..4 {
+            assert!(origin.backoff().admit(start), "a pause came too early");
+            let (slice, _incoming) = watch::channel(IncomingSlice::new(4));
+            let range = ByteRange::new(0, 4);
+            let fetched = origin
+                .fetch("film.mp4", &version, range, None, &slice)
+                .await;
+            assert_eq!(fetched, Err(ResponseFault::TimedOut));
+        }
+        assert!(!origin.backoff().admit(start), "no pause");
+        assert!(origin.trouble.is_failing());
+    }
+
     #[tokio::test]
     async fn reply_that_is_too_long_leaves_nothing_to_fetch() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
@@ -370,7 +524,7 @@ mod tests {
                 4\r\nabcd\r\n2\r\nef\r\n0\r\n\r\n";
             stream.write_all(reply.as_bytes()).expect("sent");
         });
-        let origin = Origin::of_peer(&rule, TimeScale::ONE).expect("a client");
+        let origin = Origin::of_peer(&rule, None, TimeScale::ONE).expect("a client");
         let version = OriginVersion {
             size_bytes: 8,
             validators: Validators {
@@ -385,7 +539,7 @@ mod tests {
             .await;
         assert_eq!(fetched, Err(ResponseFault::WrongLength));
         peer.join().expect("it has answered");
-        // The next one, which is out of reach, is asked for nothing.
+        // The next one, which is out of reach, gets no request.
         let fetched = origin
             .fetch("film.mp4", &version, range, None, &slice)
             .await;

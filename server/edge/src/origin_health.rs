@@ -41,6 +41,12 @@ impl OriginHealth {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_failing(&self) -> bool {
+        let known = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        known.is_some()
+    }
+
     fn note(&self, now: Instant, is_well: bool) -> Option<HealthChange> {
         let mut known = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = |since: Instant| now.duration_since(since).as_secs();

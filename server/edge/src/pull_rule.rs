@@ -1,7 +1,9 @@
 //! Settings of one path that is filled from an origin, and their checks.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
+use headlong_fleet::Fleet;
 use headlong_http::QueryKey;
 use headlong_pull::Target;
 use headlong_units::{Duration, GIB, MIB};
@@ -11,8 +13,11 @@ use headlong_units::{Duration, GIB, MIB};
 pub struct PullRule {
     /// URL that replaces the prefix.
     pub origin: String,
-    /// URLs of the path at other boxes of the fleet, which may include this one.
-    pub peers: Vec<String>,
+    /// Description of the fleet whose boxes have the same path, this one included.
+    pub fleet: Option<PathBuf>,
+    /// Addresses on which this server listens for viewers; no key of the table. The box of the
+    /// fleet with one of them is this server.
+    pub own_addresses: Vec<SocketAddr>,
     /// The region of an S3 bucket, if requests are signed.
     pub s3_region: Option<String>,
     /// The file with its keys; without it, the environment holds them.
@@ -47,7 +52,8 @@ impl Default for PullRule {
     fn default() -> Self {
         Self {
             origin: String::new(),
-            peers: Vec::new(),
+            fleet: None,
+            own_addresses: Vec::new(),
             s3_region: None,
             s3_keys: None,
             query: QueryKey::Ignored,
@@ -85,7 +91,26 @@ pub fn target_of(uri: &http::Uri) -> Option<Target> {
     (!host.is_empty()).then_some(Target { is_tls, host, port })
 }
 
+/// Reads the description of a fleet.
+///
+/// # Errors
+/// If it cannot be read: all mistakes in it.
+pub fn read_fleet(file: &Path) -> Result<Fleet, String> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("{name}: {error}; name the description of the fleet"))?;
+    Fleet::read(&name, &text).map_err(|mistakes| mistakes.to_string())
+}
+
 impl PullRule {
+    /// The description of the fleet, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be read: all mistakes in it.
+    pub fn read_fleet(&self) -> Result<Option<Fleet>, String> {
+        self.fleet.as_deref().map(read_fleet).transpose()
+    }
+
     /// The origin's URL and its host and port.
     ///
     /// # Errors

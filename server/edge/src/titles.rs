@@ -122,7 +122,7 @@ impl Pull {
         let pull = Self {
             prefix: prefix.to_owned(),
             origin: Origin::new(rule, scale)?,
-            peers: Peers::open(rule, scale)?,
+            peers: Peers::open(prefix, rule, scale)?,
             store: store.map_err(|error| format!("no thread for its disk: {error}"))?,
             health: StoreHealth::new(prefix, Arc::clone(degraded)),
             library: library.clone(),

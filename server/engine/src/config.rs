@@ -203,9 +203,10 @@ headlong_units::names! {
     pub enum Retention {
         /// The most recently used.
         Lru => "lru",
-        /// Pieces that the next viewer of the stream, a little behind, will read soonest; the rest
-        /// by LRU (interval caching, thesis 6.2.4).
-        Interval => "interval",
+        /// Pieces whose next read is expected soonest: by the next viewer of the stream, a little
+        /// behind (interval caching, thesis 6.2.4), or by viewers who come as often as others did
+        /// (LRFU).
+        Popularity => "popularity",
         /// One list of everything by last use, as in a program above a kernel's page cache:
         /// prefetched pieces are not kept for their readers, and prefetches are not limited to a
         /// share of memory. For comparisons with the papers' servers (automated-prefetching 3.1).
@@ -294,7 +295,7 @@ impl Default for EngineConfig {
             sizing: SizingConfig::default(),
             control: ControlConfig::default(),
             order: Order::DeadlineElevator,
-            retention: Retention::Interval,
+            retention: Retention::Popularity,
             outstanding_reads_max: 8,
             outstanding_reads_flash: 16,
             outstanding_bytes_max: 24 * MIB,

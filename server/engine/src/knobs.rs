@@ -44,7 +44,7 @@ pub fn knobs() -> Rows<EngineConfig> {
     rows.add("order", named(Order::ALL, Order::name), |c| &mut c.order,
         "Which job a device does next: the oldest, the next one upwards by physical position, or the latter unless a viewer is about to run dry.").tier(Expert);
     rows.add("retention", named(Retention::ALL, Retention::name), |c| &mut c.retention,
-        "Which pieces to keep once they have been read: the most recently used, or those that the next viewer, a little behind, will read soonest; or, for comparisons, everything by last use, including unread pieces.").tier(Expert);
+        "Which pieces to keep once they have been read: those that are expected to be read again soonest, by a viewer a little behind or because their part of the title is read often; or, for comparisons, the most recently used, or everything by last use, including unread pieces.").tier(Expert);
     rows.add("read_max", size(), |c| &mut c.read_bytes_max,
         "Largest run of bytes that merged jobs read at once.").tier(Expert);
     rows.add("outstanding_reads_rotating", whole().at_least(1), |c| &mut c.outstanding_reads_max,

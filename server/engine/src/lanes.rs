@@ -13,7 +13,7 @@
 //! took less time.
 //!
 //! Invariants: a comparison only advances while other jobs wait; it is short, and its verdict holds
-//! for [`VERDICT_HOLDS`].
+//! for [`VERDICT_HOLDS`], or for a day once it was confirmed.
 
 use headlong_units::{Duration, Instant, MIB};
 
@@ -62,10 +62,17 @@ impl RunTail {
 
 /// Runs with one number of lanes before the other has its turn: two seconds of a busy drive.
 const RUNS_PER_TURN: u32 = 32;
-/// Turns of each number of lanes in a comparison. The times of one turn scatter by 7 %: of 40 single
-/// turns with two lanes on drives with one arm one was an eighth faster by chance, and its drive
-/// alternated between two reads for a quarter of an hour.
-const TURNS_PER_COMPARISON: u32 = 4;
+/// Turns of each number of lanes in a comparison, unless the higher number is clearly slower before.
+/// The times of one turn scatter by 7 %, so the difference of sixteen by 2.5 %. After four of each, one
+/// drive with one arm in twenty gets a second lane by chance; such a drive then lost twice as many
+/// viewers after a start.
+const TURNS_PER_COMPARISON: u32 = 16;
+/// Turns of each number before the higher one may lose: a second arm that makes runs 8 % faster looks
+/// 5 % slower after one turn of each in one case of ten.
+const TURNS_BEFORE_LOSS: u32 = 4;
+/// No numbers are compared so soon after the first run, when viewers return at once and a second lane may
+/// cost each run two seeks: in virtual time a comparison took 9 of the first 100 s of one drive.
+const FIRST_COMPARED_AFTER: Duration = Duration::from_secs(300);
 /// While jobs are overdue a comparison is deferred for at most this many turns: a drive with two arms
 /// may be behind because it has one lane.
 const TURNS_DEFERRED_MAX: u32 = 24;
@@ -73,9 +80,11 @@ const TURNS_DEFERRED_MAX: u32 = 24;
 /// second lane slower by 3 % on average and faster by 2 % at most; with two arms, one for each half
 /// of the addresses, faster by 8 % on average.
 const GAIN_PARTS: u128 = 20;
-/// How long a verdict holds. A comparison costs at most one seek for each run with too many lanes, one
-/// or two seconds of this.
+/// How long a first verdict holds. A comparison costs at most some seeks for each run with too many
+/// lanes, a second or two of this.
 const VERDICT_HOLDS: Duration = Duration::from_secs(900);
+/// How long a verdict holds that equals the one before: the arms of a drive do not change.
+const CONFIRMED_VERDICT_HOLDS: Duration = Duration::from_secs(24 * 3600);
 
 /// A run that ended while others waited.
 #[derive(Debug, Clone, Copy)]
@@ -147,7 +156,7 @@ impl LanesComparison {
     }
 
     /// A turn of `count` lanes ended. Returns the number whose turn is next, or `None` after the
-    /// last turn.
+    /// last turn, or as soon as the higher number is slower by as much as it would have to be faster.
     fn record(&mut self, now: Instant, count: u32, times: RunTimes) -> Option<u32> {
         let (own, other) = match count == self.low {
             true => (&mut self.of_low, self.low * 2),
@@ -156,14 +165,18 @@ impl LanesComparison {
         own.join(times);
         self.turns += 1;
         self.since = now;
-        (self.turns < 2 * TURNS_PER_COMPARISON).then_some(other)
+        let is_pair = self.turns.is_multiple_of(2) && self.turns >= 2 * TURNS_BEFORE_LOSS;
+        let is_lost = is_pair && self.of_low.beats(&self.of_high);
+        (self.turns < 2 * TURNS_PER_COMPARISON && !is_lost).then_some(other)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 enum LanesPhase {
+    /// No run has ended while others waited.
+    Unused,
     /// Until nothing is overdue.
-    Deferred { turns: u32, is_first: bool },
+    Deferred { turns: u32 },
     /// Twice as many lanes are tried, or half as many: whether the present ones are still worth it.
     Compared(LanesComparison),
     /// The better number is in force until `until`.
@@ -178,18 +191,18 @@ pub(crate) struct Lanes {
     turn: RunTimes,
     /// What runs are expected to take, in all turns of one comparison.
     drive: Option<DriveTimes>,
+    /// The last verdict.
+    verdict: Option<u32>,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
         Self {
             count: 1,
-            phase: LanesPhase::Deferred {
-                turns: 0,
-                is_first: true,
-            },
+            phase: LanesPhase::Unused,
             turn: RunTimes::default(),
             drive: None,
+            verdict: None,
         }
     }
 }
@@ -213,9 +226,12 @@ impl Lanes {
         match self.phase {
             LanesPhase::Held { until } if now < until => return,
             LanesPhase::Held { .. } => {
-                self.phase = LanesPhase::Deferred {
-                    turns: 0,
-                    is_first: false,
+                self.phase = LanesPhase::Deferred { turns: 0 };
+                return;
+            }
+            LanesPhase::Unused => {
+                self.phase = LanesPhase::Held {
+                    until: now + FIRST_COMPARED_AFTER,
                 };
                 return;
             }
@@ -234,16 +250,13 @@ impl Lanes {
             // The bound may have changed since.
             _ if self.count > count_max => {
                 self.count = 1;
-                Self::hold(now)
+                self.hold(now)
             }
-            LanesPhase::Deferred { is_first, .. } if self.count > 1 && !is_first => {
+            LanesPhase::Deferred { .. } if self.count > 1 => {
                 self.compare(LanesComparison::new(self.count / 2, now, false), now, turn)
             }
-            LanesPhase::Deferred { turns, is_first } if overdue && turns < TURNS_DEFERRED_MAX => {
-                LanesPhase::Deferred {
-                    turns: turns + 1,
-                    is_first,
-                }
+            LanesPhase::Deferred { turns } if overdue && turns < TURNS_DEFERRED_MAX => {
+                LanesPhase::Deferred { turns: turns + 1 }
             }
             LanesPhase::Deferred { .. } if self.has_more(count_max) => {
                 self.compare(LanesComparison::new(self.count, now, true), now, turn)
@@ -256,12 +269,13 @@ impl Lanes {
                             && self.count > comparison.low
                             && self.has_more(count_max) =>
                     {
+                        self.verdict = None;
                         LanesPhase::Compared(LanesComparison::new(self.count, now, true))
                     }
                     phase => phase,
                 }
             }
-            LanesPhase::Deferred { .. } | LanesPhase::Held { .. } => Self::hold(now),
+            _ => self.hold(now),
         };
     }
 
@@ -285,13 +299,17 @@ impl Lanes {
             true => comparison.low * 2,
             false => comparison.low,
         };
-        Self::hold(now)
+        self.hold(now)
     }
 
-    fn hold(now: Instant) -> LanesPhase {
-        LanesPhase::Held {
-            until: now + VERDICT_HOLDS,
-        }
+    /// The present number stays: for long if it won twice.
+    fn hold(&mut self, now: Instant) -> LanesPhase {
+        let is_confirmed = self.verdict.replace(self.count) == Some(self.count);
+        let holds = match is_confirmed {
+            true => CONFIRMED_VERDICT_HOLDS,
+            false => VERDICT_HOLDS,
+        };
+        LanesPhase::Held { until: now + holds }
     }
 }
 
@@ -308,6 +326,14 @@ mod tests {
 
     fn at(second: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(second)
+    }
+
+    /// Before its first comparison.
+    fn started() -> Lanes {
+        Lanes {
+            phase: LanesPhase::Deferred { turns: 0 },
+            ..Lanes::default()
+        }
     }
 
     /// `count` runs of a mebibyte that were issued and ended at this second.
@@ -345,8 +371,18 @@ mod tests {
     }
 
     #[test]
-    fn drive_with_one_arm_keeps_one_lane_after_comparison() {
+    fn nothing_is_compared_in_first_minutes() {
         let mut lanes = Lanes::default();
+        let runs_at = |lanes: &mut Lanes, second| runs(lanes, second, 2 * RUNS_PER_TURN, 20, false);
+        (100..400).for_each(|second| runs_at(&mut lanes, second));
+        assert_eq!(lanes.count(), 1);
+        runs_at(&mut lanes, 401);
+        assert_eq!(lanes.count(), 2);
+    }
+
+    #[test]
+    fn drive_with_one_arm_keeps_one_lane_after_comparison() {
+        let mut lanes = started();
         runs(&mut lanes, 1, RUNS_PER_TURN, 20, false);
         assert_eq!(lanes.count(), 2, "tried");
         until_verdict(&mut lanes, 2, |count| 10 + 10 * u64::from(count));
@@ -357,7 +393,7 @@ mod tests {
 
     #[test]
     fn single_fast_turn_of_more_lanes_is_chance() {
-        let mut lanes = Lanes::default();
+        let mut lanes = started();
         runs(&mut lanes, 1, RUNS_PER_TURN, 20, false);
         runs(&mut lanes, 2, RUNS_PER_TURN, 17, false);
         until_verdict(&mut lanes, 3, |_| 20);
@@ -366,10 +402,10 @@ mod tests {
 
     #[test]
     fn drive_with_two_arms_gets_two_lanes_and_not_four() {
-        let mut lanes = Lanes::default();
+        let mut lanes = started();
         let two_arms = |count: u32| if count == 1 { 20 } else { 12 };
         let mut tried = BTreeSet::new();
-        for second in 1..30 {
+        for second in 1..100 {
             let millis = two_arms(lanes.count());
             runs(&mut lanes, second, RUNS_PER_TURN, millis, false);
             tried.insert(lanes.count());
@@ -381,9 +417,9 @@ mod tests {
     #[test]
     fn lanes_that_lost_their_worth_are_removed() {
         let after_hold = |millis_of_one| {
-            let mut lanes = Lanes::default();
+            let mut lanes = started();
             until_verdict(&mut lanes, 1, |count| if count == 1 { 20 } else { 10 });
-            runs(&mut lanes, 20, RUNS_PER_TURN, 10, false);
+            runs(&mut lanes, 100, RUNS_PER_TURN, 10, false);
             assert_eq!(lanes.count(), 2);
             runs(&mut lanes, 2_000, 1 + RUNS_PER_TURN, 10, true);
             assert_eq!(lanes.count(), 1, "half as many are tried");
@@ -398,16 +434,42 @@ mod tests {
     }
 
     #[test]
+    fn confirmed_verdict_holds_for_a_day() {
+        let mut lanes = started();
+        let one_arm = |count: u32| 10 + 10 * u64::from(count);
+        until_verdict(&mut lanes, 1, one_arm);
+        runs(&mut lanes, 2_000, 1 + RUNS_PER_TURN, 20, false);
+        assert_eq!(lanes.count(), 2, "compared again");
+        until_verdict(&mut lanes, 2_001, one_arm);
+        runs(&mut lanes, 80_000, 10 * RUNS_PER_TURN, 20, false);
+        assert_eq!(lanes.count(), 1);
+        runs(&mut lanes, 90_000, 1 + RUNS_PER_TURN, 20, false);
+        assert_eq!(lanes.count(), 2, "and after a day");
+    }
+
+    #[test]
+    fn clearly_slower_number_loses_early() {
+        let mut lanes = started();
+        for second in (1..2 * TURNS_BEFORE_LOSS).step_by(2) {
+            assert!(!matches!(lanes.phase, LanesPhase::Held { .. }));
+            runs(&mut lanes, second.into(), RUNS_PER_TURN, 20, false);
+            runs(&mut lanes, (second + 1).into(), RUNS_PER_TURN, 22, false);
+        }
+        assert!(matches!(lanes.phase, LanesPhase::Held { .. }));
+        assert_eq!(lanes.count(), 1);
+    }
+
+    #[test]
     fn gain_within_chance_is_ignored() {
-        let mut lanes = Lanes::default();
+        let mut lanes = started();
         until_verdict(&mut lanes, 1, |count| if count == 1 { 100 } else { 96 });
         assert_eq!(lanes.count(), 1);
     }
 
     #[test]
     fn longer_runs_are_no_reason_for_more_lanes() {
-        let mut lanes = Lanes::default();
-        for second in 1..30 {
+        let mut lanes = started();
+        for second in 1..40 {
             let run = match lanes.count() {
                 1 => (MIB, 20),
                 // Eight times the bytes in four and a half times the time.
@@ -425,7 +487,7 @@ mod tests {
 
     #[test]
     fn comparison_is_deferred_while_jobs_are_overdue_up_to_a_bound() {
-        let mut lanes = Lanes::default();
+        let mut lanes = started();
         let deferred = RUNS_PER_TURN * TURNS_DEFERRED_MAX;
         runs(&mut lanes, 1, deferred, 20, true);
         assert_eq!(lanes.count(), 1);
@@ -435,7 +497,7 @@ mod tests {
 
     #[test]
     fn runs_issued_before_turn_do_not_count() {
-        let mut lanes = Lanes::default();
+        let mut lanes = started();
         runs(&mut lanes, 5, RUNS_PER_TURN, 20, false);
         runs(&mut lanes, 4, 10 * RUNS_PER_TURN, 90, false);
         assert_eq!(lanes.count(), 2, "the turn continues");
@@ -447,7 +509,7 @@ mod tests {
             seen in prop::collection::vec((0u64..60, 1u64..100, any::<bool>()), 0..2_000),
             count_max in 1u32..9,
         ) {
-            let (mut lanes, mut second) = (Lanes::default(), 0);
+            let (mut lanes, mut second) = (started(), 0);
             for (passed, millis, overdue) in seen {
                 second += passed;
                 let run = BusyRun {

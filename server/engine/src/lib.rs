@@ -37,6 +37,7 @@ mod lru;
 mod memory;
 mod one_shot;
 mod pace;
+mod popularity;
 mod queue;
 mod read_depth;
 mod readers;

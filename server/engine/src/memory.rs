@@ -10,12 +10,13 @@
 //!
 //! Invariants: a slot that is Filling or Sending is never reused; an Unread one only by
 //! [`Memory::take_unread`], which the caller counts as a prefetch eviction; Read ones in this
-//! order: abandoned unread or also on flash; then least recently used; then those that a viewer
-//! behind will want, the last wanted first.
+//! order: abandoned unread or also on flash; then those whose next read is expected last, because a
+//! viewer behind will want them late, or because their segment is seldom read.
 //!
-//! The exception is a pool that works like a kernel's page cache ([`Memory::protect_unread`]): one
-//! list by last use, in which an Unread piece ranks like any other, and reading it into memory was
-//! its first use.
+//! The exceptions are for comparisons: the least recently used ones first
+//! ([`Retention::Lru`]), and a pool that works like a kernel's page cache
+//! ([`Memory::protect_unread`]): one list by last use, in which an Unread piece ranks like any
+//! other, and reading it into memory was its first use.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -23,9 +24,11 @@ use core::cmp::Reverse;
 
 use headlong_units::{Duration, Instant};
 
+use crate::config::Retention;
 use crate::ids::{ChainId, Slot, StreamId};
 use crate::index::PieceIndex;
 use crate::lru::{LruLists, StreamSlots};
+use crate::popularity::{Popularity, PopularityTable};
 use crate::stats::MemoryUse;
 
 mod release;
@@ -36,7 +39,7 @@ use slot::{EvictionRank, OwnerId, SlotPhase, SlotState};
 
 /// List of pieces that were never sent, which are evicted before all others.
 const ORPHANS: u8 = 0;
-/// List of pieces that were sent.
+/// List of pieces that were sent, if they are kept by last use.
 const READ: u8 = 1;
 
 /// How long a piece is kept beyond the time at which a viewer was expected: as long as a viewer may
@@ -53,10 +56,14 @@ pub(crate) struct Memory {
     /// Slots that are in `index`, by stream.
     by_stream: StreamSlots,
     wanted: BTreeSet<(Reverse<Instant>, u64, Slot)>,
+    /// Sent pieces that no viewer behind will want, by the popularity of their segments.
+    popular: BTreeSet<(Popularity, u64, Slot)>,
+    popularity: PopularityTable,
     use_count: u64,
     counts: SlotCounts,
     /// Whether Unread pieces are protected from eviction.
     protects_unread: bool,
+    by_popularity: bool,
     /// Slots below this have been used.
     used_end: u32,
     /// Free slots that were used and whose memory must be returned to the system.
@@ -71,7 +78,7 @@ struct SlotCounts {
 }
 
 impl Memory {
-    pub(crate) fn new(slot_count: u32) -> Self {
+    pub(crate) fn new(slot_count: u32, piece_bytes: u64) -> Self {
         Self {
             slots: alloc::vec![SlotState::EMPTY; slot_count as usize],
             // Low slots are used first, so that an idle server touches little memory.
@@ -80,9 +87,12 @@ impl Memory {
             lru: LruLists::new(slot_count),
             by_stream: StreamSlots::new(slot_count),
             wanted: BTreeSet::new(),
+            popular: BTreeSet::new(),
+            popularity: PopularityTable::new(slot_count, piece_bytes),
             use_count: 0,
             counts: SlotCounts::default(),
             protects_unread: true,
+            by_popularity: true,
             used_end: 0,
             to_vacate: Vec::new(),
         }
@@ -106,6 +116,11 @@ impl Memory {
         }
     }
 
+    /// Sets the order of pieces that are sent from now on; earlier ones keep their ranks.
+    pub(crate) fn set_retention(&mut self, retention: Retention) {
+        self.by_popularity = retention == Retention::Popularity;
+    }
+
     pub(crate) fn slot_count(&self) -> usize {
         self.slots.len()
     }
@@ -117,7 +132,7 @@ impl Memory {
 
     /// Slots that have a rank.
     fn evictable(&self) -> usize {
-        self.list_len(ORPHANS) + self.list_len(READ) + self.wanted.len()
+        self.list_len(ORPHANS) + self.list_len(READ) + self.popular.len() + self.wanted.len()
     }
 
     fn list_len(&self, list: u8) -> usize {
@@ -125,10 +140,19 @@ impl Memory {
     }
 
     /// The first slot in the order of eviction.
-    fn first_evictable(&self) -> Option<Slot> {
+    fn first_evictable(&self, now: Instant) -> Option<Slot> {
         let first = |list: u8| self.lru.first(usize::from(list));
-        let in_list = first(ORPHANS).or_else(|| first(READ));
-        in_list.or_else(|| self.wanted.first().map(|(_, _, slot)| *slot))
+        if let Some(slot) = first(ORPHANS).or_else(|| first(READ)) {
+            return Some(slot);
+        }
+        match (self.popular.first(), self.wanted.first()) {
+            (Some((popularity, _, popular)), Some((Reverse(at), _, wanted))) => {
+                let is_wanted_later = at.since(now) > popularity.next_read_in(now);
+                Some(if is_wanted_later { *wanted } else { *popular })
+            }
+            (Some((_, _, slot)), None) | (None, Some((_, _, slot))) => Some(*slot),
+            (None, None) => None,
+        }
     }
 
     /// A piece whose expected viewer is overdue: that viewer is slower than estimated, or has left.
@@ -172,7 +196,7 @@ impl Memory {
         let (slot, evicted) = match self.free.pop() {
             Some(slot) => (slot, None),
             None => {
-                let slot = self.first_evictable()?;
+                let slot = self.first_evictable(now)?;
                 (slot, Some(self.evict(now, slot)))
             }
         };
@@ -260,7 +284,10 @@ impl Memory {
 
     /// A reply takes bytes of the piece. Returns how many of them had not been sent since they were
     /// read.
-    pub(crate) fn begin_sending(&mut self, slot: Slot, from: u32, to: u32) -> u32 {
+    pub(crate) fn begin_sending(&mut self, now: Instant, slot: Slot, from: u32, to: u32) -> u32 {
+        if from == 0 {
+            self.popularity.record(now, self.key(slot));
+        }
         self.unrank(slot);
         let state = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(state.state, SlotPhase::Ready);
@@ -295,10 +322,15 @@ impl Memory {
         false
     }
 
-    /// The piece in a slot was used again: it moves to the end of its list by last use.
-    pub(crate) fn touch(&mut self, slot: Slot) {
-        let state = self.slots.get(slot.0 as usize);
-        if state.is_some_and(|state| matches!(state.rank, Some(EvictionRank::InList(_)))) {
+    /// The piece in a slot was used again.
+    pub(crate) fn touch(&mut self, now: Instant, slot: Slot) {
+        let Some(state) = self.slots.get(slot.0 as usize).copied() else {
+            return;
+        };
+        if state.state == SlotPhase::Ready {
+            self.popularity.record(now, state.key());
+        }
+        if let Some(EvictionRank::InList(_) | EvictionRank::Popular(..)) = state.rank {
             self.rank(slot, None);
         }
     }
@@ -367,6 +399,11 @@ impl Memory {
         let lost = self.evict(now, slot);
         self.release(slot);
         Some(lost)
+    }
+
+    /// Slots that replies hold.
+    pub(crate) fn sending_count(&self) -> usize {
+        self.counts.sending as usize
     }
 
     /// The division of the budget.
@@ -449,10 +486,17 @@ impl Memory {
                 EvictionRank::Wanted(Reverse(at), self.use_count)
             }
             None => {
-                let is_read = state.was_read() || !self.protects_unread;
-                let list = if is_read { READ } else { ORPHANS };
-                self.lru.join(usize::from(list), slot);
-                EvictionRank::InList(list)
+                let popularity = self.popularity.of(state.key());
+                if self.by_popularity && self.protects_unread && state.was_read() {
+                    self.use_count += 1;
+                    self.popular.insert((popularity, self.use_count, slot));
+                    EvictionRank::Popular(popularity, self.use_count)
+                } else {
+                    let is_read = state.was_read() || !self.protects_unread;
+                    let list = if is_read { READ } else { ORPHANS };
+                    self.lru.join(usize::from(list), slot);
+                    EvictionRank::InList(list)
+                }
             }
         };
         state.rank = Some(rank);
@@ -463,6 +507,9 @@ impl Memory {
             Some(EvictionRank::InList(list)) => self.lru.leave(usize::from(list), slot),
             Some(EvictionRank::Wanted(at, turn)) => {
                 self.wanted.remove(&(at, turn, slot));
+            }
+            Some(EvictionRank::Popular(popularity, turn)) => {
+                self.popular.remove(&(popularity, turn, slot));
             }
             None => {}
         }
@@ -510,6 +557,7 @@ mod tests {
     use super::*;
 
     const STREAM: StreamId = StreamId(1);
+    const PIECE_BYTES: u64 = 64 * 1024;
 
     fn fill(memory: &mut Memory, piece: u32, owner: Option<ChainId>) -> Slot {
         let (slot, _) = memory.take(Instant::ZERO, (STREAM, piece)).expect("a slot");
@@ -519,14 +567,14 @@ mod tests {
     }
 
     fn read(memory: &mut Memory, slot: Slot, wanted_at: Option<Instant>) {
-        memory.begin_sending(slot, 0, 1);
+        memory.begin_sending(Instant::ZERO, slot, 0, 1);
         memory.end_sending(slot, wanted_at);
         memory.check_invariants();
     }
 
     #[test]
     fn evicts_orphans_then_read_pieces_then_wanted_ones() {
-        let mut memory = Memory::new(4);
+        let mut memory = Memory::new(4, PIECE_BYTES);
         let late = fill(&mut memory, 0, None);
         let soon = fill(&mut memory, 1, None);
         let old = fill(&mut memory, 2, None);
@@ -543,9 +591,54 @@ mod tests {
         assert_eq!(order, [3, 2, 0, 1]);
     }
 
+    /// Reads a piece at each of these seconds.
+    fn read_at(memory: &mut Memory, slot: Slot, seconds: &[u64], wanted_at: Option<Instant>) {
+        for second in seconds {
+            let now = Instant::ZERO + Duration::from_secs(*second);
+            memory.begin_sending(now, slot, 0, 1);
+            memory.end_sending(slot, wanted_at);
+        }
+        memory.check_invariants();
+    }
+
+    #[test]
+    fn evicts_piece_whose_next_read_is_expected_last() {
+        let mut memory = Memory::new(4, PIECE_BYTES);
+        let second = |second| Instant::ZERO + Duration::from_secs(second);
+        // Pieces of different segments: read every five minutes, once, and wanted soon and late.
+        let often = fill(&mut memory, 0, None);
+        let once = fill(&mut memory, 16, None);
+        let soon = fill(&mut memory, 32, None);
+        let late = fill(&mut memory, 48, None);
+        read_at(&mut memory, often, &[0, 300, 600, 900, 1_200], None);
+        read_at(&mut memory, once, &[1_200], None);
+        read_at(&mut memory, soon, &[1_200], Some(second(1_260)));
+        read_at(&mut memory, late, &[1_200], Some(second(1_800)));
+        let order: Vec<u32> = (100..104)
+            .map(|piece| {
+                let taken = memory.take(second(1_200), (STREAM, piece));
+                let (_, evicted) = taken.expect("a slot");
+                evicted.expect("memory is full").key.1
+            })
+            .collect();
+        assert_eq!(order, [16, 48, 0, 32]);
+    }
+
+    #[test]
+    fn lru_evicts_popular_piece_that_was_not_used_for_longest() {
+        let mut memory = Memory::new(2, PIECE_BYTES);
+        memory.set_retention(Retention::Lru);
+        let often = fill(&mut memory, 0, None);
+        let once = fill(&mut memory, 16, None);
+        read_at(&mut memory, often, &[0, 1, 2, 3], None);
+        read_at(&mut memory, once, &[4], None);
+        let (_, evicted) = memory.take(Instant(9), (STREAM, 100)).expect("a slot");
+        assert_eq!(evicted.expect("memory is full").key.1, 0);
+    }
+
     #[test]
     fn unread_pieces_of_live_chains_are_not_available() {
-        let mut memory = Memory::new(1);
+        let mut memory = Memory::new(1, PIECE_BYTES);
         let slot = fill(&mut memory, 0, Some(ChainId(1)));
         assert_eq!(memory.available(), 0);
         assert!(memory.take(Instant::ZERO, (STREAM, 9)).is_none());
@@ -557,13 +650,13 @@ mod tests {
 
     #[test]
     fn page_cache_evicts_unread_pieces_by_last_use() {
-        let mut memory = Memory::new(3);
+        let mut memory = Memory::new(3, PIECE_BYTES);
         memory.protect_unread(false);
         let first = fill(&mut memory, 0, Some(ChainId(1)));
         fill(&mut memory, 1, Some(ChainId(1)));
         fill(&mut memory, 2, None);
         assert_eq!(memory.available(), 3);
-        memory.begin_sending(first, 0, 1);
+        memory.begin_sending(Instant::ZERO, first, 0, 1);
         memory.disown(first, None);
         memory.end_sending(first, None);
         memory.check_invariants();
@@ -578,10 +671,10 @@ mod tests {
 
     #[test]
     fn dropped_stream_keeps_only_pieces_being_sent() {
-        let mut memory = Memory::new(2);
+        let mut memory = Memory::new(2, PIECE_BYTES);
         let sent = fill(&mut memory, 0, None);
         fill(&mut memory, 1, Some(ChainId(1)));
-        memory.begin_sending(sent, 0, 1);
+        memory.begin_sending(Instant::ZERO, sent, 0, 1);
         memory.drop_stream(Instant::ZERO, STREAM);
         memory.check_invariants();
         assert_eq!(memory.find((STREAM, 0)), None);

@@ -41,6 +41,10 @@ pub(crate) struct ReadDepth {
     /// need. In virtual time, with 5 % more viewers than a WD Red carries, 1.6 % of sessions fail,
     /// and 10.2 % if only bytes count that were just read.
     sent: ViewerPace,
+    /// Bytes read, which are more than those sent while viewers return after a start: with them, a
+    /// WD Red reads 4.6 MB a seek in its first 100 s at 82 MiB/s instead of 3.9, and fewer viewers
+    /// are lost later. If only these counted, it would fail in the steady state with 5 % fewer.
+    read: ViewerPace,
     carried: BitRate,
     next_step: Instant,
 }
@@ -49,6 +53,7 @@ impl Default for ReadDepth {
     fn default() -> Self {
         Self {
             sent: ViewerPace::new(Instant::ZERO),
+            read: ViewerPace::new(Instant::ZERO),
             carried: BitRate(0),
             next_step: Instant::ZERO,
         }
@@ -59,11 +64,22 @@ impl ReadDepth {
     /// Some bytes were sent.
     pub(crate) fn record_sent(&mut self, now: Instant, bytes: u64) {
         self.sent.record(now, bytes);
+        self.step(now);
+    }
+
+    /// Bytes were read from the device.
+    pub(crate) fn record_read(&mut self, now: Instant, bytes: u64) {
+        self.read.record(now, bytes);
+        self.step(now);
+    }
+
+    fn step(&mut self, now: Instant) {
         if now >= self.next_step {
             self.next_step = now + STEP;
             let faded = self.carried.0 - self.carried.0 / FORGOTTEN;
-            let rate = self.sent.rate(now).unwrap_or(BitRate(0));
-            self.carried = BitRate(rate.0.max(faded));
+            let rate = |pace: &ViewerPace| pace.rate(now).map_or(0, |rate| rate.0);
+            let carries = rate(&self.sent).max(rate(&self.read));
+            self.carried = BitRate(carries.max(faded));
         }
     }
 

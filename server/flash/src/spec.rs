@@ -217,13 +217,6 @@ headlong_units::names! {
     }
 }
 
-impl SsdState {
-    /// Whether it is read.
-    pub const fn is_read(self) -> bool {
-        matches!(self, Self::Online | Self::ReadOnly)
-    }
-}
-
 /// Result of a probe: a read of existing content and a small write that is read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeResult {

@@ -12,7 +12,7 @@ const CHANGE_INTERVAL_S: u32 = 5;
 const FALL: (u32, u32) = (4, 5);
 const RISE_PERCENT: u32 = 5;
 /// A box under pressure keeps at least this share: more would leave its cached titles unused.
-const SHARE_PERCENT_MIN: u32 = 20;
+pub(crate) const SHARE_PERCENT_MIN: u32 = 20;
 /// Jobs after their deadline, of those of a second, at which a disk counts as late.
 const LATE_PERCENT: u64 = 2;
 

@@ -11,7 +11,9 @@ use headlong_units::names;
 use crate::agent::AgentAnswer;
 use crate::fleet::FleetBox;
 use crate::hash_ring::{HashRing, POINTS_PER_WEIGHT};
+use crate::popularity::TitlePopularity;
 use crate::rendezvous::mix;
+use crate::title_hash::title_copy;
 
 /// Checks that must fail before a box gets no more requests.
 pub(crate) const CHECKS_FALL: u32 = 2;
@@ -24,6 +26,9 @@ names! {
     /// How a balancer selects the box of a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum BalancingRule {
+        /// By the title, or by one of its copies if it is popular, unless that box has more than
+        /// its part of the requests in progress.
+        SpreadHash => "spread-hash",
         /// By the title, unless its box has more than its part of the requests in progress.
         BoundedHash => "bounded-hash",
         /// By the title.
@@ -88,6 +93,9 @@ pub struct Balancer {
     load_percent_max: u32,
     ring: HashRing,
     boxes: Vec<CheckedBox>,
+    popularity: TitlePopularity,
+    /// Of the latest check.
+    second: u64,
     /// State of the random numbers of [`BalancingRule::Random`].
     draws: u64,
 }
@@ -109,27 +117,39 @@ impl Balancer {
             load_percent_max,
             ring: HashRing::new(&ids),
             boxes: boxes.collect(),
+            popularity: TitlePopularity::default(),
+            second: 0,
             draws: mix(seed),
         }
     }
 
-    /// The box that gets a title, by its [`crate::hash`], as long as no bound sends it elsewhere.
-    pub fn home(&self, title: u64) -> Option<usize> {
-        self.ring.choose(title as u32, None, None)
+    /// The box that gets a title, by its [`crate::title_hash`], as long as no bound sends it elsewhere.
+    pub fn home(&self, title: u32) -> Option<usize> {
+        self.ring.choose(title, None, None)
     }
 
-    /// The box for a request for a title with this [`crate::hash`]. The box `avoid` has just failed
-    /// or refused it. None if no box is up.
-    pub fn choose(&mut self, title: u64, avoid: Option<usize>) -> Option<usize> {
+    /// The box for a request for a title with this [`crate::title_hash`]. The box `avoid` has just failed
+    /// or refused it; viewers of a popular title are shared among its copies by the hash of their
+    /// addresses. None if no box is up.
+    pub fn choose(&mut self, title: u32, viewer: u32, avoid: Option<usize>) -> Option<usize> {
         let (hash, bound) = match self.rule {
+            BalancingRule::SpreadHash => {
+                let boxes = self.boxes.len() as u64;
+                let copies = self.popularity.handle_request(self.second, title, boxes);
+                let hash = match viewer % copies as u32 {
+                    0 => title,
+                    copy => title_copy(title, copy),
+                };
+                (hash, Some(self.load_percent_max))
+            }
             BalancingRule::BoundedHash => (title, Some(self.load_percent_max)),
             BalancingRule::Hash => (title, None),
             BalancingRule::Random => {
                 self.draws = self.draws.wrapping_add(1);
-                (mix(self.draws), None)
+                (mix(self.draws) as u32, None)
             }
         };
-        self.ring.choose(hash as u32, bound, avoid)
+        self.ring.choose(hash, bound, avoid)
     }
 
     /// Sets how many requests are in progress at a box.
@@ -150,6 +170,7 @@ impl Balancer {
     /// Takes the result of a box's checks in this second: none if it did not respond, else what its
     /// agent answered.
     pub fn handle_check(&mut self, second: u64, of_box: usize, answer: Option<AgentAnswer>) {
+        self.second = second;
         let one = &mut self.boxes[of_box];
         let is_good = !matches!(answer, None | Some(AgentAnswer::Down));
         one.check(second, is_good);
@@ -169,7 +190,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::rendezvous::hash;
+    use crate::title_hash::title_hash;
 
     const GOOD: Option<AgentAnswer> = Some(AgentAnswer::Up(100));
 
@@ -180,8 +201,8 @@ mod tests {
 
     /// Share of titles that a box gets.
     fn share(balancer: &mut Balancer, of_box: usize) -> f64 {
-        let titles = (0..20_000).map(|title| hash(&format!("{title}")));
-        let own = titles.filter(|title| balancer.choose(*title, None) == Some(of_box));
+        let titles = (0..20_000).map(|title| title_hash(&format!("{title}")));
+        let own = titles.filter(|title| balancer.choose(*title, 0, None) == Some(of_box));
         own.count() as f64 / 20_000.0
     }
 
@@ -225,11 +246,11 @@ mod tests {
     fn title_goes_home_unless_its_box_has_too_much() {
         for rule in [BalancingRule::BoundedHash, BalancingRule::Hash] {
             let mut of = balancer(8, rule);
-            let title = hash("films/a.mp4");
+            let title = title_hash("films/a.mp4");
             let home = of.home(title).expect("a box");
             let mut boxes = Vec::new();
             for _ in 0..40 {
-                let chosen = of.choose(title, None).expect("a box");
+                let chosen = of.choose(title, 0, None).expect("a box");
                 of.set_in_progress(chosen, of.in_progress(chosen) + 1);
                 boxes.push(chosen);
             }
@@ -242,10 +263,33 @@ mod tests {
     }
 
     #[test]
+    fn popular_title_is_shared_and_rest_stays() {
+        let mut of = balancer(100, BalancingRule::SpreadHash);
+        let mut boxes = [0_u32; 100];
+        let mut is_away = false;
+        for second in 0..120_u64 {
+            of.handle_check(second, 0, GOOD);
+            for request in 0..100 {
+                let viewer = mix(second * 100 + request) as u32;
+                // A fiftieth of all requests: two boxes' parts.
+                let title = if request < 2 { 7 } else { viewer };
+                let chosen = of.choose(title, viewer, None).expect("a box");
+                boxes[chosen] += u32::from(second >= 90 && title == 7);
+                is_away |= title != 7 && Some(chosen) != of.home(title);
+            }
+        }
+        assert!(!is_away);
+        let copies = boxes.iter().filter(|count| **count > 0).count();
+        // 60 viewers, 64 places.
+        assert!((20..=50).contains(&copies), "{boxes:?}");
+    }
+
+    #[test]
     fn random_rule_uses_all_boxes_and_repeats_by_seed() {
         let mut one = balancer(8, BalancingRule::Random);
         let mut again = one.clone();
-        let draw = |of: &mut Balancer| -> Vec<_> { (0..200).map(|_| of.choose(5, None)).collect() };
+        let draw =
+            |of: &mut Balancer| -> Vec<_> { (0..200).map(|_| of.choose(5, 0, None)).collect() };
         let drawn = draw(&mut one);
         assert_eq!(drawn, draw(&mut again));
         assert!((0..8).all(|of_box| drawn.contains(&Some(of_box))));

@@ -61,6 +61,8 @@ pub struct FleetBox {
     pub admin: String,
     /// Address of its agent, if it has one.
     pub agent: Option<String>,
+    /// URL at which players reach it without the balancer, for steering.
+    pub url: Option<String>,
     /// Share of the titles, relative to the other boxes.
     pub weight: u32,
     /// What fails together with it: copies of a title are in different zones.
@@ -88,7 +90,7 @@ impl Default for Fleet {
         Self {
             listen: vec!["*:80".to_owned()],
             title: TitleRule::File,
-            load_percent_max: 150,
+            load_percent_max: 200,
             tries: 2,
             replicas: 1,
             stats: None,
@@ -146,6 +148,22 @@ fn address() -> ValueKind<String> {
     })
 }
 
+/// The URL of a host without a path; nothing that would end a link in a playlist.
+fn url() -> ValueKind<String> {
+    text().check(|url, _| {
+        let host = url.strip_prefix("https://");
+        let host = host.or_else(|| url.strip_prefix("http://"));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.:[]".contains(c);
+        match host.is_some_and(|host| !host.is_empty() && host.chars().all(is_plain)) {
+            true => Ok(()),
+            false => Err(format!(
+                "`{url}` is not the URL of a box; write it like \"https://a.example\", without a \
+                 path or a slash at its end"
+            )),
+        }
+    })
+}
+
 /// Host and port.
 pub(crate) fn split(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
@@ -183,6 +201,7 @@ fn box_rows() -> Rows<FleetBox> {
     rows.add("address", address(), |b| &mut b.address, "");
     rows.add("admin", address(), |b| &mut b.admin, "");
     rows.add("agent", address().optional(), |b| &mut b.agent, "");
+    rows.add("url", url().optional(), |b| &mut b.url, "");
     rows.add("zone", text().optional(), |b| &mut b.zone, "");
     rows.add(
         "weight",
@@ -248,6 +267,18 @@ impl TitleRule {
         match (self, end) {
             (Self::Folder, None) => "",
             (_, end) => &path[..end.unwrap_or(path.len())],
+        }
+    }
+}
+
+impl TitleRule {
+    /// The part of a path by which balancers know its title. The path is decoded, begins with a
+    /// slash and has no token.
+    pub fn balanced(self, path: &str) -> &str {
+        match self {
+            Self::File => path,
+            Self::Folder => &path[..path.rfind('/').map_or(0, |at| at + 1)],
+            Self::Names(_) => self.of(path.strip_prefix('/').unwrap_or(path)),
         }
     }
 }
@@ -372,6 +403,24 @@ mod tests {
                 mistakes.is_about(&std::format!("box.a.disk.d1.{key}")),
                 "{key}"
             );
+        }
+    }
+
+    #[test]
+    fn url_of_a_box_has_a_host_and_nothing_more() {
+        for (url, is_right) in [
+            ("https://a.example", true),
+            ("http://[2001:db8::1]:8080", true),
+            ("https://a.example/", false),
+            ("https://a.example/films", false),
+            ("https://u@a.example", false),
+            ("https://", false),
+            ("a.example", false),
+            ("https://a.example\\\"", false),
+        ] {
+            let text = std::format!("{TWO}url = \"{url}\"\n");
+            let read = Fleet::read("", &text);
+            assert_eq!(read.is_ok(), is_right, "{url}: {read:?}");
         }
     }
 

@@ -6,10 +6,13 @@ use core::fmt::Write as _;
 
 use crate::balancer::{CHECKS_FALL, CHECKS_RISE, SLOW_START_S};
 use crate::fleet::{Fleet, TitleRule, split};
+use crate::placed_titles::{COPIES_MAX, GROUPS};
+use crate::popularity::{COPIES, COPIES_OF_A_BOX, PERIOD_S, POPULAR_REQUESTS_MIN};
 
 impl Fleet {
-    /// A complete configuration of HAProxy; `source` is the name of the description.
-    pub fn haproxy(&self, source: &str) -> String {
+    /// A complete configuration of HAProxy; `source` is the name of the description, and `map` that
+    /// of a file with [`crate::PlacedTitles::map`], if titles are read from the boxes of a plan.
+    pub fn haproxy(&self, source: &str, map: Option<&str>) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
@@ -24,8 +27,8 @@ impl Fleet {
             text,
             "    default_backend boxes\n\n{}\
              backend boxes\n    \
-                 # Requests for one title reach one box; those beyond its bound, the next one.\n    \
-                 balance hash {}\n    \
+                 # Requests for one title reach one box; those beyond its bound, the next one.\n{}    \
+                 balance hash var(txn.key)\n    \
                  hash-type consistent sdbm avalanche\n    \
                  hash-balance-factor {}\n    \
                  http-reuse safe\n    \
@@ -39,7 +42,7 @@ impl Fleet {
                  option httpchk GET /healthz\n    \
                  default-server check inter 1s fall {CHECKS_FALL} rise {CHECKS_RISE} slowstart {SLOW_START_S}s\n",
             self.stats.as_deref().map(stats).unwrap_or_default(),
-            title(self.title),
+            self.key(map),
             self.load_percent_max,
             self.tries - 1,
         );
@@ -86,9 +89,9 @@ fn stats(address: &str) -> String {
 }
 
 /// The expression of a title. A token before the path (`/t/TOKEN/`) is left out, or each viewer of a
-/// title would be sent to another box.
+/// title would be sent to another box; the rest is decoded, since players encode it differently.
 fn title(rule: TitleRule) -> String {
-    let path = "path,regsub(^/t/[^/]+,)";
+    let path = "path,url_dec,regsub(^/t/[^/]+,)";
     match rule {
         TitleRule::File => path.into(),
         TitleRule::Folder => format!("{path},regsub([^/]*$,)"),
@@ -96,8 +99,72 @@ fn title(rule: TitleRule) -> String {
     }
 }
 
+impl Fleet {
+    /// The rules for the key by which a request is hashed: its title, another name for each copy of
+    /// a popular title, or the key of a title of a map.
+    fn key(&self, map: Option<&str>) -> String {
+        let title = title(self.title);
+        let (parts, least) = (
+            self.boxes.len() as u64 * COPIES_OF_A_BOX,
+            POPULAR_REQUESTS_MIN,
+        );
+        let [(first, _), .., (_, copies_max)] = COPIES;
+        let mut text = format!(
+            "    http-request set-var(txn.title) {title}\n    \
+                 http-request set-var(txn.key) var(txn.title)\n    \
+                 # A title with {first}/{COPIES_OF_A_BOX} of a box's requests, and {least} in {PERIOD_S} s, has 2 to {copies_max}\n    \
+                 # places, which share its viewers by their addresses.\n    \
+                 stick-table type integer size 1m expire {}s store http_req_rate({PERIOD_S}s)\n    \
+                 http-request track-sc0 var(txn.title),xxh32\n    \
+                 http-request track-sc1 int(1)\n    \
+                 http-request set-var(txn.all) sc_http_req_rate(1)\n    \
+                 http-request set-var(txn.share) sc_http_req_rate(0),mul({parts}),div(txn.all) \
+                 if {{ sc_http_req_rate(0) ge {least} }}\n",
+            2 * PERIOD_S
+        );
+        for (share, copies) in COPIES {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(
+                text,
+                "    http-request set-var(txn.copy) src,xxh32,mod({copies}) if {{ var(txn.share) -m int ge {share} }}"
+            );
+        }
+        text.push_str(
+            "    http-request set-var(txn.key) var(txn.title),concat(/,txn.copy) if { var(txn.copy) -m int gt 0 }\n",
+        );
+        if let Some(map) = map {
+            let _ = write!(
+                text,
+                "    # A title of the map has a key that the hash leads to its boxes; a popular one has a\n    \
+                     # key for each group of viewers.\n    \
+                     http-request set-var(txn.group) src,xxh32,mod({GROUPS}),concat(/,txn.title),url_enc,map({map})\n    \
+                     http-request set-var(txn.placed) var(txn.title),url_enc,map({map})\n    \
+                     http-request set-var(txn.placed) var(txn.group) if {{ var(txn.group) -m found }}\n    \
+                     http-request set-var(txn.key) var(txn.placed),field(1,/) if {{ var(txn.placed) -m found }}\n    \
+                     # A box without a copy got the request, since those with one are down or full.\n    \
+                     http-response set-var(txn.box) srv_name\n"
+            );
+            for field in 2..2 + COPIES_MAX {
+                let _ = writeln!(
+                    text,
+                    "    acl has_copy var(txn.placed),field({field},/),strcmp(txn.box) eq 0"
+                );
+            }
+            for action in ["set-header Retry-After 2", "set-status 503"] {
+                let _ = writeln!(
+                    text,
+                    "    http-response {action} if {{ status 404 }} {{ var(txn.placed) -m found }} !has_copy"
+                );
+            }
+        }
+        text
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -105,21 +172,38 @@ mod tests {
         let text = "title = 2\nlisten = [\"*:8080\", \"[::]:8080\"]\ntries = 2\n\
             [box.a]\naddress = \"10.0.0.1:80\"\nadmin = \"10.0.1.1:81\"\nweight = 50\n";
         let fleet = Fleet::read("", text).expect("right");
-        let made = fleet.haproxy("fleet.toml");
+        let made = fleet.haproxy("fleet.toml", None);
         let id = fleet.boxes[0].id();
         let server = format!("    server a 10.0.0.1:80 id {id} weight 50 addr 10.0.1.1 port 81\n");
         let agent = text.replace("weight", "agent = \"10.0.1.1:82\"\nweight");
-        let made_with = Fleet::read("", &agent).expect("right").haproxy("");
+        let made_with = Fleet::read("", &agent).expect("right").haproxy("", None);
         let check = "port 81 agent-check agent-addr 10.0.1.1 agent-port 82 agent-inter 1s\n";
         assert!(made_with.contains(check), "{made_with}");
         assert!(!made.contains("stats"), "{made}");
         for part in [
             "    bind *:8080\n    bind [::]:8080\n",
-            "    balance hash path,regsub(^/t/[^/]+,),field(2,/,2)\n",
+            "    http-request set-var(txn.title) path,url_dec,regsub(^/t/[^/]+,),field(2,/,2)\n",
             "    retries 1\n",
             &server,
         ] {
             assert!(made.contains(part), "{part}\n{made}");
         }
+    }
+
+    #[test]
+    fn absent_file_is_503_only_at_box_without_copy() {
+        let fleet = Fleet::default();
+        assert!(!fleet.haproxy("", None).contains("http-response"));
+        let made = fleet.haproxy("", Some("/etc/places.map"));
+        let conditions: Vec<&str> = made
+            .lines()
+            .filter(|line| line.contains("status 404"))
+            .map(|line| line.split_once(" if ").expect("a condition").1)
+            .collect();
+        let expected = "{ status 404 } { var(txn.placed) -m found } !has_copy";
+        assert_eq!(conditions, [expected; 2]);
+        // The key and four boxes.
+        let last = "    acl has_copy var(txn.placed),field(5,/),strcmp(txn.box) eq 0\n";
+        assert!(made.contains(last), "{made}");
     }
 }

@@ -4,15 +4,16 @@
 //! Each box has 16 points on a ring for each unit of its weight, and the point nearest to a hash
 //! selects. A box with more requests in progress than its part of the bound is passed over for the
 //! box of the next point (Mirrokni, Thorup and Zadimoghaddam, "Consistent Hashing with Bounded
-//! Loads", SODA 2018). HAProxy places the points by another hash function: the shares are the same,
-//! but not the box of a title.
+//! Loads", SODA 2018). The points lie where HAProxy has them.
 //!
 //! Invariants: a bounded choice leaves every box within its part of the bound, unless only one box
 //! is left to choose; a box that is lost moves only the hashes that it had.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::rendezvous::mix;
+use crate::agent::SHARE_PERCENT_MIN;
+use crate::title_hash::point;
 
 /// Points of a box for each unit of its weight.
 pub(crate) const POINTS_PER_WEIGHT: u32 = 16;
@@ -50,10 +51,9 @@ impl HashRing {
     pub(crate) fn new(boxes: &[(u32, u32)]) -> Self {
         let mut points = Vec::new();
         for (of_box, (id, weight)) in (0..).zip(boxes) {
-            let at = |number: u32| mix(u64::from(*id) << 32 | u64::from(number)) as u32;
             let numbers = 0..weight * POINTS_PER_WEIGHT;
             points.extend(numbers.map(|number| RingPoint {
-                at: at(number),
+                at: point(*id, number),
                 of_box,
                 number,
             }));
@@ -111,6 +111,18 @@ impl HashRing {
         (own * whole + part).max(1)
     }
 
+    /// All boxes with points, each once, in the order in which requests for a hash are sent to them
+    /// while those before are full or down.
+    pub(crate) fn order(&self, hash: u32) -> impl Iterator<Item = usize> {
+        let first = self.nearest(hash);
+        let mut known = vec![false; self.boxes.len()];
+        let places = first.map(|first| self.used_from(first));
+        places.into_iter().flatten().filter_map(move |place| {
+            let of_box = self.points[place].of_box as usize;
+            (!core::mem::replace(&mut known[of_box], true)).then_some(of_box)
+        })
+    }
+
     /// The box for a hash. With `bound_percent`, boxes without [`Self::room`] are passed over. The
     /// box `avoid` has just failed or refused the same request, and is chosen only if it is alone.
     /// None if no box has points.
@@ -122,10 +134,8 @@ impl HashRing {
     ) -> Option<usize> {
         let first = self.nearest(hash)?;
         let boxes = || {
-            let count = self.points.len();
-            let places = (0..count).map(move |step| (first + step) % count);
-            let used = places.filter(move |place| self.is_used(*place));
-            used.map(move |place| self.points[place].of_box as usize)
+            let places = self.used_from(first);
+            places.map(|place| self.points[place].of_box as usize)
         };
         let is_other = |of_box: &usize| Some(*of_box) != avoid;
         let has_room = |of_box: &usize| {
@@ -138,6 +148,31 @@ impl HashRing {
             .or_else(|| boxes().next())
     }
 
+    /// The box for a hash, and the next one while that is full or down (none in a fleet of one
+    /// box); no result if weights can change either. A box lasts if the points that select it are
+    /// in use even at [`SHARE_PERCENT_MIN`], the smallest share that an agent asks for.
+    pub(crate) fn lasting_boxes(&self, hash: u32) -> Option<(usize, Option<usize>)> {
+        let near = self.nearest_but(hash, None)?;
+        let first = self.points[near].of_box;
+        let has_lasting = |place: usize| {
+            let point = &self.points[place];
+            let points = self.boxes[point.of_box as usize].points_max;
+            point.number < points * SHARE_PERCENT_MIN / 100
+        };
+        let mut full = self.used_from(near);
+        let full = full.find(|place| self.points[*place].of_box != first);
+        let second = match (full, self.nearest_but(hash, Some(first))) {
+            (Some(full), Some(down)) => {
+                let second = self.points[full].of_box;
+                let is_same = self.points[down].of_box == second;
+                let is_lasting = has_lasting(full) && has_lasting(down);
+                Some((is_same && is_lasting).then_some(second as usize)?)
+            }
+            _ => None,
+        };
+        has_lasting(near).then_some((first as usize, second))
+    }
+
     fn count_points(&mut self) {
         let mut before = 0;
         for one in &mut self.boxes {
@@ -147,6 +182,13 @@ impl HashRing {
         self.points_in_use = before;
     }
 
+    /// The places of the points in use, once around the ring.
+    fn used_from(&self, first: usize) -> impl Iterator<Item = usize> {
+        let count = self.points.len();
+        let places = (0..count).map(move |step| (first + step) % count);
+        places.filter(|place| self.is_used(*place))
+    }
+
     fn is_used(&self, place: usize) -> bool {
         let point = &self.points[place];
         point.number < self.boxes[point.of_box as usize].points
@@ -154,9 +196,15 @@ impl HashRing {
 
     /// The place of the point in use that is nearest to a hash.
     fn nearest(&self, hash: u32) -> Option<usize> {
+        self.nearest_but(hash, None)
+    }
+
+    /// The same without the points of one box.
+    fn nearest_but(&self, hash: u32, without: Option<u32>) -> Option<usize> {
         let count = self.points.len();
         let start = self.points.partition_point(|point| point.at < hash);
-        let is_used = |place: &usize| self.is_used(*place);
+        let is_used =
+            |place: &usize| self.is_used(*place) && Some(self.points[*place].of_box) != without;
         let mut after = (0..count).map(|step| (start + step) % count);
         let mut before = (1..=count).map(|step| (start + count - step) % count);
         let (after, before) = (after.find(is_used)?, before.find(is_used)?);
@@ -168,12 +216,12 @@ impl HashRing {
 
 #[cfg(test)]
 mod tests {
-    use std::vec;
     use std::vec::Vec;
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rendezvous::mix;
 
     fn ring(weights: &[u32]) -> HashRing {
         let boxes: Vec<(u32, u32)> = (1..).zip(weights.iter().copied()).collect();
@@ -280,6 +328,37 @@ mod tests {
         assert_eq!(chosen(151), Some(1));
         assert_eq!(chosen(u32::MAX), Some(0), "100 is 101 away");
         assert_eq!(ring.choose(149, None, Some(0)), Some(1));
+    }
+
+    #[test]
+    fn order_is_that_of_requests_as_boxes_fill_up() {
+        let mut ring = ring(&[5, 9, 5, 7]);
+        let order: Vec<usize> = ring.order(77).collect();
+        assert_eq!(order.len(), 4);
+        for of_box in &order {
+            assert_eq!(ring.choose(77, Some(101), None), Some(*of_box), "{order:?}");
+            ring.add(*of_box, 1000);
+        }
+    }
+
+    #[test]
+    fn lasting_boxes_hold_at_any_weight() {
+        let mut ring = ring(&[40, 90, 50, 70]);
+        let found = hashes(20_000).filter_map(|hash| Some((hash, ring.lasting_boxes(hash)?)));
+        let found: Vec<_> = found.collect();
+        assert!(found.len() > 40, "{}", found.len());
+        for (hash, (first, second)) in found {
+            for reduced in 0..4 {
+                ring.set_points(reduced, ring.boxes[reduced].points_max / 5);
+                assert_eq!(ring.choose(hash, None, None), Some(first));
+                assert_eq!(ring.choose(hash, None, Some(first)), second);
+                let points = ring.boxes[first].points;
+                ring.set_points(first, 0);
+                assert_eq!(ring.choose(hash, None, None), second);
+                ring.set_points(first, points);
+            }
+            (0..4).for_each(|of_box| ring.set_points(of_box, u32::MAX));
+        }
     }
 
     #[test]

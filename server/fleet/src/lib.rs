@@ -17,13 +17,21 @@ mod fleet;
 mod haproxy;
 mod hash_ring;
 mod nginx;
+mod placed_titles;
 mod plan;
+mod popularity;
 mod rendezvous;
+mod steering;
+mod title_hash;
+mod title_order;
 
 pub use agent::{AgentAnswer, BearableShare, DiskSample};
 pub use balancer::{Balancer, BalancingRule};
 pub use fleet::{Fleet, FleetBox, FleetDisk, TitleRule};
+pub use placed_titles::PlacedTitles;
 pub use plan::{
     CopyStep, DiskId, DiskLoad, Plan, PlanChanges, PlanDemand, PlanDisk, PlanTitle, plan,
 };
-pub use rendezvous::{RendezvousNode, first_nodes, hash};
+pub use steering::{Pathway, PathwayOrder, Steering};
+pub use title_hash::title_hash;
+pub use title_order::TitleOrder;

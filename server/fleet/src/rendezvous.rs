@@ -1,21 +1,19 @@
-//! Weighted rendezvous hashing: which of several nodes come first for a title.
+//! Weighted rendezvous hashing: the order of nodes for a title, by their scores.
 //!
 //! A node's score for a title does not depend on the other nodes, so a node that is lost, or comes,
 //! moves only titles of its own. Scores: Schindelhauer and Schomaker, "Weighted Distributed Hash
 //! Tables", SPAA 2005, the logarithmic method.
 
-use alloc::vec::Vec;
-
 /// A node and its share of the titles, relative to the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RendezvousNode {
+pub(crate) struct RendezvousNode {
     hash: u64,
     weight: f64,
 }
 
 impl RendezvousNode {
     /// A node by its name, which decides its titles.
-    pub fn new(name: &str, weight: f64) -> Self {
+    pub(crate) fn new(name: &str, weight: f64) -> Self {
         Self {
             hash: hash(name),
             weight: weight.max(0.0),
@@ -23,7 +21,7 @@ impl RendezvousNode {
     }
 
     /// Its score for a title with this [`hash`]; the highest comes first.
-    pub fn score(&self, title: u64) -> f64 {
+    pub(crate) fn score(&self, title: u64) -> f64 {
         let mixed = mix(self.hash ^ title);
         // In (0, 1): the upper 53 bits, and half a step.
         let uniform = ((mixed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -32,22 +30,12 @@ impl RendezvousNode {
 }
 
 /// The hash of a name.
-pub fn hash(name: &str) -> u64 {
+pub(crate) fn hash(name: &str) -> u64 {
     // FNV-1a, and a finaliser, since its upper bits depend little on the last bytes.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
     mix(hash)
-}
-
-/// Numbers of the first `count` nodes for a title, in order.
-pub fn first_nodes(title: &str, nodes: &[RendezvousNode], count: usize) -> Vec<usize> {
-    let title = hash(title);
-    let scores = nodes.iter().map(|node| node.score(title));
-    let mut order: Vec<(f64, usize)> = scores.zip(0..).collect();
-    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    order.truncate(count);
-    order.into_iter().map(|(_, number)| number).collect()
 }
 
 /// The finaliser of `SplitMix64`.
@@ -62,8 +50,22 @@ pub(crate) const fn mix(value: u64) -> u64 {
 mod tests {
     use std::format;
     use std::vec;
+    use std::vec::Vec;
 
     use super::*;
+
+    /// Numbers of the first `count` nodes for a title, in order.
+    fn first_nodes(title: &str, nodes: &[RendezvousNode], count: usize) -> Vec<usize> {
+        let title = hash(title);
+        let scores = nodes.iter().map(|node| node.score(title));
+        let mut order: Vec<(f64, usize)> = scores.zip(0..).collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        order
+            .into_iter()
+            .take(count)
+            .map(|(_, number)| number)
+            .collect()
+    }
 
     #[test]
     fn titles_are_shared_by_weight_and_order_is_fixed() {

@@ -77,6 +77,11 @@ impl Pacer {
     pub fn go(&mut self, bytes: u64) {
         self.gone_bytes = self.gone_bytes.saturating_add(bytes);
     }
+
+    /// `bytes` of [`Pacer::go`] were not sent: they will be sent again.
+    pub fn take_back(&mut self, bytes: u64) {
+        self.gone_bytes = self.gone_bytes.saturating_sub(bytes);
+    }
 }
 
 /// The schedule that all replies of one client share, however many there are.
@@ -114,6 +119,11 @@ impl SharedPacer {
     pub fn go(&mut self, now: Instant, bytes: u64) -> Instant {
         self.free_at = self.free_at.max(now) + self.rate.time_for(bytes);
         self.free_at
+    }
+
+    /// `bytes` of [`SharedPacer::go`] were not sent: the time reserved for them is free again.
+    pub fn take_back(&mut self, bytes: u64) {
+        self.free_at = self.free_at - self.rate.time_for(bytes);
     }
 }
 
@@ -204,6 +214,25 @@ mod tests {
         assert_eq!(pacer.may_go_at(), START, "ten seconds of it");
         pacer.go(1_250_000);
         assert_eq!(pacer.may_go_at(), START + Duration::from_secs(10));
+    }
+
+    #[test]
+    fn bytes_taken_back_are_paced_once() {
+        let mut pacer = PACE.pacer(START, Some(RATE)).expect("a schedule");
+        pacer.go(2_250_000);
+        let next = pacer.may_go_at();
+        for _ in 0..3 {
+            pacer.take_back(500_000);
+            pacer.go(500_000);
+        }
+        assert_eq!(pacer.may_go_at(), next);
+        pacer.take_back(u64::MAX);
+        assert_eq!(pacer.may_go_at(), START);
+        let mut shared = SharedPacer::new(1000);
+        let next = shared.go(START, 5000);
+        shared.take_back(2000);
+        assert_eq!(shared.free_at(), START + Duration::from_secs(3));
+        assert_eq!(shared.go(START, 2000), next);
     }
 
     #[test]

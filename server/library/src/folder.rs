@@ -34,13 +34,13 @@ pub type NameFilter = dyn Fn(&str) -> bool + Send + Sync;
 pub struct FolderEntry {
     /// Its name, the text of one segment of a path.
     pub name: String,
-    /// What a request for it would find.
+    /// The file that a request for it would find.
     pub kind: FolderEntryKind,
     /// Modification time.
     pub mtime: SystemTime,
 }
 
-/// What a request for a name would find.
+/// The file that a request for a name would find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderEntryKind {
     /// A directory.

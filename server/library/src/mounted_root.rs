@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct MountedRoot {
     /// The folder, as configured.
     pub folder: PathBuf,
-    /// What the paths of its files begin with: empty, or with a slash at its end.
+    /// The common prefix of the paths of its files: empty, or with a slash at its end.
     pub prefix: String,
 }
 

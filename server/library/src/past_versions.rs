@@ -50,7 +50,7 @@ impl PastVersions {
         table.new.insert(xxh3_64(path.as_bytes()), past);
     }
 
-    /// What the tag of a version at a path needs besides size and modification time.
+    /// The input of a version's tag besides size and modification time.
     pub(crate) fn distinction(&self, path: &str, identity: &FileIdentity) -> Option<u64> {
         let table = self.lock();
         if table.new.is_empty() && table.old.is_empty() {

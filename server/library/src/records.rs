@@ -1,4 +1,4 @@
-//! What a library knows about versions of files, as records for the next process.
+//! Records of a library's knowledge about versions of files, for the next process.
 
 use headlong_media::HeaderFacts;
 

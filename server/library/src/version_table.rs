@@ -65,14 +65,14 @@ impl VersionKey {
     }
 }
 
-/// What a table knows about a version of a file.
+/// Knowledge about a version of a file.
 pub(crate) trait StoredValue: Clone + PartialEq {
     /// Seed of the checksums for the meaning of the fields: a record of another meaning has a wrong
     /// checksum.
     const CHECK_SEED: u64;
     /// Most bytes of all records of a table.
     const BYTES_MAX: usize;
-    /// What is logged when a record is of another version than the file.
+    /// The log entry for a record of another version than the file.
     const OTHER_VERSION: &str;
 
     /// Appends the value, in whole words.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use headlong_http::Peer;
 use headlong_telemetry::LimitedKind;
+use tokio::io::AsyncWrite;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -159,16 +160,30 @@ fn report_panic<T>(finished: Result<T, tokio::task::JoinError>) {
 }
 
 /// Accepts the next connection and acquires a slot for it. If no slot is free, idle connections are
-/// closed. Cancel-safe: an accepted connection without a slot stays in `waiting`.
+/// closed, but not for an address that would be refused then. Cancel-safe: an accepted connection
+/// without a slot stays in `waiting`.
 async fn accept(
     listener: &Listener,
     context: &ListenerContext,
     waiting: &mut Option<Socket>,
 ) -> (Socket, OwnedSemaphorePermit) {
-    if waiting.is_none() {
-        *waiting = Some(accept_one(listener, context).await);
-        if context.slots.available_permits() > 0 {
-            return slot_for(context, waiting).await;
+    while waiting.is_none() {
+        let stream = accept_one(listener, context).await;
+        // Connections that are refused later would take the last slots until then.
+        let (free, max) = (
+            context.slots.available_permits(),
+            context.limits.connections_max,
+        );
+        if free <= max / 8
+            && let Ok(remote) = stream.peer()
+            && context.refuses_as_full(remote)
+        {
+            continue;
+        }
+        let is_full = context.slots.available_permits() == 0;
+        *waiting = Some(stream);
+        if !is_full {
+            break;
         }
         add(&context.counters.limit_waits);
         context.log.write(LimitedKind::ConnectionsMax, |left_out| {
@@ -207,6 +222,15 @@ async fn slot_for(
             Err(_) => {}
         }
     }
+}
+
+/// The next connection of a listener whose clients only read a line. Errors of the listener are
+/// logged once a minute, and accepting pauses.
+pub async fn accept_reader(
+    listener: &Listener,
+    context: &ListenerContext,
+) -> impl AsyncWrite + Send + Unpin + use<> {
+    accept_one(listener, context).await
 }
 
 async fn accept_one(listener: &Listener, context: &ListenerContext) -> Socket {

@@ -175,11 +175,40 @@ async fn address_with_most_connections_loses_its_idle_ones_first() {
     assert!(viewer.read(&mut [0; 256]).await.expect("served") > 0);
 }
 
+#[tokio::test]
+async fn address_that_floods_again_and_again_is_refused() {
+    let server = serve(ConnectionLimits::default());
+    let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    // More PRIORITY frames than a connection may send without a request.
+    let priority = b"\0\0\x05\x02\0\0\0\0\x01\0\0\0\0\0";
+    flood.extend(std::iter::repeat_n(priority, 10_000).flatten());
+    let address = server.address;
+    let mut kept = TcpStream::connect(address).await.expect("accepted");
+    kept.write_all(HELLO).await.expect("taken");
+    assert!(kept.read(&mut [0; 256]).await.expect("served") > 0);
+    let send = |flood: Vec<u8>| async move {
+        let mut stream = TcpStream::connect(address).await.expect("accepted");
+        // The server closes it before it has read everything.
+        let _ = stream.write_all(&flood).await;
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    };
+    let floods: JoinSet<()> = (0..30).map(|_| send(flood.clone())).collect();
+    floods.join_all().await;
+    send(HELLO.to_vec()).await;
+    assert!(server.counters.counts().address_refusals > 0);
+    kept.write_all(HELLO).await.expect("open");
+    assert!(kept.read(&mut [0; 256]).await.expect("served") > 0);
+}
+
 /// An idle connection that does not close when it is asked to, as a client may with HTTP/2.
 type StubbornConnection = (Option<AddressShare>, Arc<ConnectionInfo>, RegistryEntry);
 
 fn open_stubborn(context: &ListenerContext) -> Option<StubbornConnection> {
-    let remote = remote("192.0.2.1:1");
+    open_stubborn_from(context, "192.0.2.1:1")
+}
+
+fn open_stubborn_from(context: &ListenerContext, address: &str) -> Option<StubbornConnection> {
+    let remote = remote(address);
     let share = context.hold(remote)?;
     let (limits, counters) = (Arc::clone(&context.limits), Arc::clone(&context.counters));
     let info = ConnectionInfo::new(context.open.number(), remote, limits, counters);
@@ -210,6 +239,47 @@ async fn connection_beyond_fair_share_needs_one_that_closes() {
     assert!(open_stubborn(&context).is_none(), "it still has not closed");
     drop(open);
     assert!(open_stubborn(&context).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ipv6_site_loses_idle_connections_first() {
+    let context = stubborn_context(64);
+    let others: Vec<_> = (1..=4)
+        .map_while(|last| open_stubborn_from(&context, &format!("192.0.2.{last}:1")))
+        .collect();
+    let open = |network: usize| {
+        let address = format!("[2001:db8:1:{network:x}::1]:1");
+        open_stubborn_from(&context, &address)
+    };
+    let flood: Vec<_> = (0..100).map_while(open).collect();
+    // Seven eighths, and seven in the places of those that are closing.
+    assert_eq!((flood.len(), shed_count(&flood)), (63, 7));
+    drop(flood);
+    let flood: Vec<_> = (0..56).map_while(open).collect();
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(context.shed_idle(), None);
+    assert_eq!((shed_count(&flood), shed_count(&others)), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn address_at_its_maximum_closes_no_idle_ones_of_its_site() {
+    let limits = ConnectionLimits {
+        connections_max: 16,
+        connections_per_address_max: 4,
+        ..ConnectionLimits::default()
+    };
+    let context = ListenerContext::new(limits, TcpOptions::default(), Arc::default());
+    let open = |network: usize| {
+        let address = format!("[2001:db8:1:{network:x}::1]:1");
+        open_stubborn_from(&context, &address)
+    };
+    // Three addresses at their maximum, and the site with seven eighths of all.
+    let site: Vec<_> = (0..14).map_while(|number| open(number / 4)).collect();
+    assert_eq!((site.len(), shed_count(&site)), (14, 0));
+    assert!(open(0).is_none());
+    assert_eq!(shed_count(&site), 0, "no place for it");
+    assert!(open(3).is_some());
+    assert_eq!((shed_count(&site[..12]), shed_count(&site[12..])), (0, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,6 +333,53 @@ async fn proxy_listener_requires_proxy_header() {
     let _ = stream.read_to_end(&mut heard).await;
     assert!(heard.is_empty(), "{heard:?}");
     assert_eq!(counters.counts().proxy_refusals, 1);
+}
+
+#[tokio::test]
+async fn address_at_its_share_closes_no_idle_ones_of_others() {
+    let limits = ConnectionLimits {
+        connections_max: 16,
+        ..ConnectionLimits::default()
+    };
+    let server = serve(limits);
+    let begin = |from: &'static str, said: &'static [u8]| async move {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket
+            .bind(from.parse().expect("an address"))
+            .expect("bound");
+        let mut stream = socket.connect(server.address).await.expect("accepted");
+        stream.write_all(said).await.expect("taken");
+        stream
+    };
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        let mut stream = begin("127.0.0.1:0", HELLO).await;
+        let count = stream.read(&mut [0; 512]).await.expect("a reply");
+        assert!(count > 0);
+        others.push(stream);
+    }
+    let mut held = Vec::new();
+    for _ in 0..14 {
+        held.push(begin("127.0.0.2:0", b"GET / HTTP/1.1\r\n").await);
+    }
+    let all = async {
+        while server.counters.counts().open < 16 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), all)
+        .await
+        .expect("all are open");
+    let mut further = begin("127.0.0.2:0", HELLO).await;
+    let heard = further.read(&mut [0]).await;
+    assert!(!matches!(heard, Ok(1..)), "{heard:?}");
+    let counts = server.counters.counts();
+    assert_eq!((counts.address_refusals, counts.limit_waits), (1, 0));
+    for stream in &mut others {
+        stream.write_all(HELLO).await.expect("taken");
+        let count = stream.read(&mut [0; 512]).await.expect("a reply");
+        assert!(count > 0, "an idle connection was closed");
+    }
 }
 
 #[tokio::test]

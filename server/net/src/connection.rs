@@ -127,7 +127,8 @@ fn note_end(end: ConnectionEnd, remote: Remote, log: &LimitedLog) -> ConnectionE
             tracing::warn!(
                 %address,
                 left_out,
-                "HTTP/2 connection closed: its control frames far outweigh its requests"
+                "HTTP/2 connection closed: it floods with control frames, or with requests for \
+                which there is no memory"
             );
         });
     }

@@ -678,6 +678,130 @@ async fn http2_reply_goes_on_after_its_reader_was_slow() {
     }
 }
 
+/// A body in parts, whose memory others lack.
+struct ScarceBody {
+    next: usize,
+    suspended: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+const SCARCE_BYTES: usize = 100 * PART.len();
+
+impl ReplyBytes for ScarceBody {
+    fn holds_scarce_memory(&self) -> bool {
+        true
+    }
+
+    fn suspend(mut self: Pin<&mut Self>, unsent_bytes: u64) -> bool {
+        self.next -= unsent_bytes as usize;
+        self.suspended.fetch_add(unsent_bytes as usize, Relaxed);
+        true
+    }
+}
+
+impl Body for ScarceBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let end = (self.next + PART.len()).min(SCARCE_BYTES);
+        let part: Vec<u8> = (self.next..end).map(|at| (at / 3) as u8).collect();
+        self.next = end;
+        Poll::Ready(Some(Ok(Frame::data(part.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.next == SCARCE_BYTES
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact((SCARCE_BYTES - self.next) as u64)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_http1_reply_releases_scarce_memory_and_resumes() {
+    let suspended = Arc::<std::sync::atomic::AtomicUsize>::default();
+    let all = Arc::clone(&suspended);
+    let (mut client, _task, _trigger) = serve_bodies(move || ScarceBody {
+        next: 0,
+        suspended: Arc::clone(&all),
+    });
+    client.write_all(HELLO.as_bytes()).await.expect("open");
+    sleep(Duration::from_millis(900)).await;
+    assert_eq!(suspended.load(Relaxed), 0);
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"\r\n\r\n") {
+        heard.push(client.read_u8().await.expect("a head"));
+    }
+    let mut body = Vec::new();
+    for pause in [2, 0, 2, 5, 0, 0, 2] {
+        sleep(Duration::from_secs(pause)).await;
+        let mut part = vec![0; 150_001];
+        client.read_exact(&mut part).await.expect("bytes");
+        body.extend(part);
+    }
+    // At first nearly 1 MiB, as much as is taken out of a body at a time; then no more than was sent
+    // since, and one part.
+    assert!(suspended.load(Relaxed) > 1 << 20, "{suspended:?}");
+    let mut rest = vec![0; SCARCE_BYTES - body.len()];
+    client.read_exact(&mut rest).await.expect("bytes");
+    body.extend(rest);
+    let is_right = |(at, byte): (usize, &u8)| *byte == (at / 3) as u8;
+    assert!(body.iter().enumerate().all(is_right));
+}
+
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let stream = stream.to_be_bytes();
+    [&length[1..], &[kind, flags], &stream, payload].concat()
+}
+
+/// A preface with nearly the largest windows, and requests on streams 1, 3 and 5.
+fn ask_for_three(path: &str) -> Vec<u8> {
+    let settings = b"\0\x04\x7f\xff\0\0";
+    let path = [&[0x44, path.len() as u8], path.as_bytes()].concat();
+    let head = [&b"\x82\x86\x41\x01h"[..], &path].concat();
+    let window = (0x7fff_0000_u32).to_be_bytes();
+    let frames = [(4, 0, 0, &settings[..]), (8, 0, 0, &window)];
+    let asks = [1, 3, 5].map(|stream| (1, 5, stream, &head[..]));
+    let frames = frames.into_iter().chain(asks);
+    let frames = frames.map(|(kind, flags, stream, payload)| frame(kind, flags, stream, payload));
+    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec()]
+        .into_iter()
+        .chain(frames)
+        .collect::<Vec<_>>()
+        .concat()
+}
+
+/// Reads a frame; returns its stream and, for DATA, the number of bytes.
+async fn read_data(client: &mut DuplexStream) -> (u32, usize) {
+    let mut head = [0; 9];
+    let read = timeout(Duration::from_secs(10), client.read_exact(&mut head));
+    read.await.expect("no stall").expect("open");
+    let [a, b, c, kind, _, stream @ ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    client.read_exact(&mut payload).await.expect("open");
+    let count = if kind == 0 { payload.len() } else { 0 };
+    (u32::from_be_bytes(stream), count)
+}
+
+#[tokio::test(start_paused = true)]
+async fn http2_replies_with_large_windows_share_slow_connection() {
+    let mut server = serve(ConnectionLimits::default());
+    let frames = ask_for_three("/big");
+    server.client.write_all(&frames).await.expect("open");
+    let mut counts = [0; 3];
+    while counts.iter().sum::<usize>() < 6 << 20 {
+        let (stream, bytes) = read_data(&mut server.client).await;
+        counts[stream as usize / 2] += bytes;
+    }
+    assert!(counts.iter().all(|bytes| *bytes > 1 << 20), "{counts:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn half_closed_client_still_gets_its_reply() {
     for (path, version, last_word) in [

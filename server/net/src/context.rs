@@ -7,13 +7,15 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use headlong_http::Peer;
 use headlong_telemetry::{LimitedKind, LimitedLog};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 use tokio::time::{Duration, Instant};
 
-use super::address_limits::{AddressLimits, AddressShare, Subscriber};
+use super::address_limits::{AddressLimits, AddressShare, ShareLimit, Site, Subscriber};
 use super::counters::{ConnectionCounters, add};
+use super::flood_penalties::FloodPenalties;
 use super::info::ConnectionInfo;
 use super::limits::ConnectionLimits;
 use super::remote::{Remote, TrustedProxies};
@@ -52,6 +54,7 @@ pub struct ListenerContext {
     pub(super) request_memory: Arc<RequestMemory>,
     pub(super) open: Arc<OpenConnections>,
     pub(super) by_address: Arc<AddressLimits>,
+    pub(super) penalties: Arc<FloodPenalties>,
 }
 
 impl ListenerContext {
@@ -74,6 +77,7 @@ impl ListenerContext {
             request_memory: Arc::default(),
             open: Arc::default(),
             by_address: Arc::default(),
+            penalties: Arc::default(),
         }
     }
 
@@ -84,33 +88,46 @@ impl ListenerContext {
         (!self.exempt.as_ref().is_some_and(is_exempt)).then_some(address)
     }
 
-    /// The client that a connection is counted against; none if it is exempt.
-    fn subscriber(&self, info: &ConnectionInfo) -> Option<Subscriber> {
-        self.counted(info.remote()).map(Subscriber::of)
+    /// Whether requests of this remote's address use the address's part of the memory: it is refused
+    /// for its own requests and not for those of others. Never of a trusted proxy.
+    pub(super) fn uses_own_request_memory(&self, remote: Remote) -> bool {
+        let bytes_max = self.limits.request_bytes_max;
+        let address = self.counted(remote);
+        address.is_some_and(|address| self.request_memory.is_used_by(address, bytes_max))
+    }
+
+    /// The client that a connection is counted against, and its site; none if it is exempt.
+    fn client(&self, info: &ConnectionInfo) -> Option<(Site, Subscriber)> {
+        let address = self.counted(info.remote())?;
+        Some((Site::of(address), Subscriber::of(address)))
     }
 
     /// Asks idle connections to close, a few at a time, so that the scan of all connections is
-    /// amortised: those of the address with the most connections first, so that a client that opens
-    /// all of them closes its own, and of equal ones the oldest. Does nothing while earlier ones are
-    /// still closing, or if the last scan was just now; returns when it may be made again.
+    /// amortised: those of the site with the most connections first, of its addresses those of the
+    /// one with the most, so that a client that opens all of them closes its own, and of equal ones
+    /// the oldest. Does nothing while earlier ones are still closing, or if the last scan was just
+    /// now; returns when it may be made again.
     pub(super) fn shed_idle(&self) -> Option<Instant> {
         if let Some(last) = self.open.last_scan.of_just_now() {
             return Some(last.rest_until);
         }
         let all = self.open.all();
-        let mut connections = HashMap::<Subscriber, usize>::new();
-        for subscriber in all.iter().filter_map(|info| self.subscriber(info)) {
-            *connections.entry(subscriber).or_default() += 1;
+        let mut of_sites = HashMap::<Site, usize>::new();
+        let mut of_addresses = HashMap::<Subscriber, usize>::new();
+        for (site, subscriber) in all.iter().filter_map(|info| self.client(info)) {
+            *of_sites.entry(site).or_default() += 1;
+            *of_addresses.entry(subscriber).or_default() += 1;
         }
         let closing = shed(&all, SHED_PART, |info| {
-            let subscriber = self.subscriber(info);
-            subscriber.and_then(|subscriber| connections.get(&subscriber).copied())
+            let (site, subscriber) = self.client(info)?;
+            Some((of_sites.get(&site)?, of_addresses.get(&subscriber)?))
         });
         self.open.last_scan.note(all.len(), closing);
         None
     }
 
-    /// The same for those of one address; returns how many of them are closing.
+    /// The same for those of one address whose site is full, and then for those of the site; returns
+    /// how many of them are closing.
     fn shed_idle_of(&self, address: IpAddr) -> usize {
         // Seven eighths of all connections are of one address at a time.
         if let Some(last) = self.open.last_scan_of_one.of_just_now() {
@@ -118,8 +135,10 @@ impl ListenerContext {
         }
         let mut all = self.open.all();
         let scanned = all.len();
-        all.retain(|info| self.subscriber(info) == Some(Subscriber::of(address)));
-        let closing = shed(&all, SHED_PART_OF_ADDRESS, |_| None);
+        let (site, subscriber) = (Site::of(address), Subscriber::of(address));
+        all.retain(|info| self.client(info).is_some_and(|client| client.0 == site));
+        let is_own = |info: &ConnectionInfo| self.client(info) == Some((site, subscriber));
+        let closing = shed(&all, SHED_PART_OF_ADDRESS, is_own);
         self.open.last_scan_of_one.note(scanned, closing);
         closing
     }
@@ -144,44 +163,102 @@ impl ListenerContext {
         share
     }
 
-    /// Counts one more connection for its address; `None` if the address is at its limit.
+    /// A connection of this remote flooded.
+    pub(super) fn note_flood(&self, remote: Remote) {
+        if let Some(address) = self.counted(remote) {
+            self.penalties.note_flood(address, Instant::now());
+        }
+    }
+
+    /// Counts one more connection for its address; `None` if the address is at its limit, or has
+    /// flooded.
     pub(super) fn hold(&self, remote: Remote) -> Option<Option<AddressShare>> {
         let Some(address) = self.counted(remote) else {
             return Some(None);
         };
-        let hold = |max: usize| self.by_address.hold(address, 1, max as u64);
+        if self.penalties.refuses(address, Instant::now()) {
+            add(&self.counters.address_refusals);
+            return None;
+        }
         let max = self.limits.connections_per_address_max;
-        let fair_max = self.limits.address_connections();
-        let held = hold(fair_max).or_else(|| {
+        let (of_address, of_site) = self.limits.fair_connections();
+        let hold = |more: usize| {
+            let share = ShareLimit {
+                of_address: max.min(of_address + more) as u64,
+                of_site: (of_site + more) as u64,
+            };
+            self.by_address.hold(address, 1, share)
+        };
+        let held = hold(0).or_else(|| {
+            let (held_by_address, held_by_site) = self.by_address.held_by(address);
+            if held_by_address >= max as u64 {
+                return None;
+            }
+            // Below its maximum an address is only refused because its site is full; otherwise
+            // another connection has closed meanwhile, and no idle one needs to.
+            let is_site_full = held_by_site >= of_site as u64;
             // Each further one takes the place of one that is closing, which a client may delay.
-            let closing = (fair_max < max).then(|| self.shed_idle_of(address))?;
-            hold(max.min(fair_max + closing))
+            hold(match is_site_full {
+                true => self.shed_idle_of(address),
+                false => 0,
+            })
         });
         match held {
             Some(held) => Some(Some(held)),
             None => {
-                add(&self.counters.address_refusals);
-                let address = remote.address.host();
-                self.log.write(LimitedKind::AddressConnections, |left_out| {
-                    tracing::warn!(
-                        %address,
-                        left_out,
-                        "connection closed: its address is at its connection limit; if it is a \
-                        proxy, add it to proxies.trusted, or raise connections_per_address_max"
-                    );
-                });
+                self.note_address_refusal(remote);
                 None
             }
         }
+    }
+
+    /// Whether a connection of this peer is refused because its address has its share of the slots, of
+    /// which none is closing: it takes no slot, and no idle one of others makes room for it.
+    pub(super) fn refuses_as_full(&self, peer: Peer) -> bool {
+        let remote = Remote::from(peer);
+        let is_of_proxy = self.proxies.is_some();
+        let Some(address) = self.counted(remote).filter(|_| !is_of_proxy) else {
+            return false;
+        };
+        let (of_address, of_site) = self.limits.fair_connections();
+        if of_site == self.limits.connections_max {
+            // So few that nobody has a share.
+            return false;
+        }
+        if self.penalties.refuses(address, Instant::now()) {
+            add(&self.counters.address_refusals);
+            return true;
+        }
+        let (held_by_address, held_by_site) = self.by_address.held_by(address);
+        let is_at_share = held_by_address >= of_address as u64 || held_by_site >= of_site as u64;
+        let is_at_max = held_by_address >= self.limits.connections_per_address_max as u64;
+        let is_refused = is_at_max || (is_at_share && self.shed_idle_of(address) == 0);
+        if is_refused {
+            self.note_address_refusal(remote);
+        }
+        is_refused
+    }
+
+    fn note_address_refusal(&self, remote: Remote) {
+        add(&self.counters.address_refusals);
+        let address = remote.address.host();
+        self.log.write(LimitedKind::AddressConnections, |left_out| {
+            tracing::warn!(
+                %address,
+                left_out,
+                "connection closed: its address is at its connection limit; if it is a proxy, add \
+                it to proxies.trusted, or raise connections_per_address_max"
+            );
+        });
     }
 }
 
 /// Asks idle connections to close, at most one part in this many of all: those with the most by
 /// `weight`, and of equal ones the oldest. Returns how many are closing.
-fn shed(
+fn shed<W: Ord>(
     all: &[Arc<ConnectionInfo>],
     part: usize,
-    weight: impl Fn(&ConnectionInfo) -> Option<usize>,
+    weight: impl Fn(&ConnectionInfo) -> W,
 ) -> usize {
     let closing = all.iter().filter(|info| info.is_shed()).count();
     if closing > 0 {
@@ -191,7 +268,7 @@ fn shed(
         .iter()
         .filter_map(|info| Some((Reverse(weight(info)), info.idle_since()?, info)))
         .collect();
-    idle.sort_by_key(|(most, since, _)| (*most, *since));
+    idle.sort_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
     idle.truncate(all.len().div_ceil(part));
     idle.iter().for_each(|(_, _, info)| info.shed());
     idle.len()

@@ -56,7 +56,7 @@ pub struct ConnectionCounts {
     /// Connections on a PROXY protocol listener that sent no PROXY header, or came from an address
     /// that is not trusted.
     pub proxy_refusals: u64,
-    /// Connections closed on accept because their address was at its limit.
+    /// Connections closed on accept because their address was at its limit or had flooded.
     pub address_refusals: u64,
     /// Requests over HTTP/1.1 that were malformed or too long. They are not in the access log.
     pub heads_refused: u64,
@@ -64,7 +64,8 @@ pub struct ConnectionCounts {
     pub cached_head_replies: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
-    /// HTTP/2 connections closed because control frames far outweighed requests.
+    /// HTTP/2 connections closed because control frames far outweighed requests, or too many requests
+    /// were refused for lack of memory.
     pub floods: u64,
     /// Requests over HTTP/2 refused for lack of memory.
     pub request_memory_refusals: u64,

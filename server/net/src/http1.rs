@@ -322,7 +322,12 @@ impl<IO: AsyncRead + ReplyStream + Unpin> Http1<'_, IO> {
             sending.join();
             if sending.has_something() {
                 let held_bytes = sending.held_bytes();
-                ready!(sending.poll_write(cx, &mut self.stream, &mut self.pins))?;
+                let Poll::Ready(written) = sending.poll_write(cx, &mut self.stream, &mut self.pins)
+                else {
+                    sending.poll_hold(cx, body);
+                    return Poll::Pending;
+                };
+                written?;
                 let left_bytes = held_bytes - sending.held_bytes();
                 body.as_mut().note_left(left_bytes);
                 self.info.note_left(sending.unwritten_bytes());

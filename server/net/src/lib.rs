@@ -27,6 +27,7 @@ mod certificate;
 mod connection;
 mod context;
 mod counters;
+mod flood_penalties;
 mod head;
 mod head_cache_service;
 mod http1;
@@ -53,9 +54,9 @@ mod timed_stream;
 mod tls;
 mod turn_budget;
 
-pub use accept::serve_listener;
+pub use accept::{accept_reader, serve_listener};
 pub use address::ListenAddress;
-pub use address_limits::{AddressLimits, AddressShare, Subscriber};
+pub use address_limits::{AddressLimits, AddressShare, ShareLimit, Subscriber, holder};
 pub use certificate::{
     CertificateFiles, CertificateValidity, TlsError, ValidityProblem, check_pair,
 };
@@ -71,7 +72,7 @@ pub(crate) use listen::bind_local;
 pub use listen::{BindError, adopt, bind};
 pub use port_use::{PortUse, family_trouble};
 pub use remote::{Remote, TrustedProxies};
-pub use reply_body::ReplyBytes;
+pub use reply_body::{HELD_PIECES_MAX, ReplyBytes};
 pub use reply_stream::{ReplyBuf, ReplyStream};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use socket::Listener;

@@ -12,7 +12,7 @@ pub struct ConnectionLimits {
     /// new ones wait in the kernel's backlog.
     pub connections_max: usize,
     /// Connections from one address, or one IPv6 /64 network. Further ones are closed on accept, and
-    /// beyond seven eighths of all those of an address without idle ones.
+    /// beyond seven eighths of all those of an address, or an IPv6 /48 network, without idle ones.
     pub connections_per_address_max: usize,
     /// Bytes of a request's head. A longer head gets 431, or 414 if its request line alone exceeds
     /// the limit. HTTP/2 announces the limit to the client: a longer head gets 431, and GOAWAY from
@@ -31,7 +31,7 @@ pub struct ConnectionLimits {
     /// Concurrent requests on one HTTP/2 connection.
     pub streams_max: u32,
     /// Bytes that HTTP/2 requests in progress may take beyond the pieces of their replies. One
-    /// address may have a quarter of it.
+    /// address may have a quarter of it, an IPv6 /48 network half.
     pub request_bytes_max: u64,
     /// Interval of HTTP/2 keep-alive pings.
     pub keep_alive_interval: Duration,
@@ -40,11 +40,11 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Connections that one address may have without closing idle ones of its own: the others have
-    /// an eighth of all at least.
-    pub(super) fn address_connections(&self) -> usize {
-        let most = self.connections_max - self.connections_max / 8;
-        self.connections_per_address_max.min(most)
+    /// Connections that one address, and one IPv6 site, may have without closing idle ones of their
+    /// own: the others have an eighth of all at least.
+    pub(super) fn fair_connections(&self) -> (usize, usize) {
+        let of_site = self.connections_max - self.connections_max / 8;
+        (self.connections_per_address_max.min(of_site), of_site)
     }
 }
 

@@ -6,7 +6,8 @@ use crate::title::Title;
 /// Bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Bandwidth {
-    /// Of the costliest segment, without heads of fragments.
+    /// Of the costliest segment. Heads of fragments are included only if the title was cut by an index
+    /// of them: the first track then has the bytes that the others, by their rates, leave.
     pub(crate) peak: u64,
     /// Of all segments together.
     pub(crate) average: u64,

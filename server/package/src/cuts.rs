@@ -21,6 +21,43 @@ pub(crate) struct Cut {
     pub(crate) presented: i64,
 }
 
+/// What the samples of the track that decides show.
+pub(crate) struct LeaderSamples {
+    /// The least composition time, if it is negative.
+    pub(crate) least_composition: i32,
+    /// Whether samples are presented before the sync sample that they follow: they may depend on those
+    /// of the segment before.
+    pub(crate) has_leading_samples: bool,
+    /// When the last sync sample is presented.
+    sync_presented: i64,
+}
+
+impl Default for LeaderSamples {
+    fn default() -> Self {
+        Self {
+            least_composition: 0,
+            has_leading_samples: false,
+            sync_presented: i64::MIN,
+        }
+    }
+}
+
+impl LeaderSamples {
+    /// Takes note of the next sample.
+    pub(crate) fn observe(&mut self, sample: &Sample) {
+        self.least_composition = sample.composition.min(self.least_composition);
+        match sample.is_sync {
+            true => self.sync_presented = sample.presented(),
+            false => self.has_leading_samples |= sample.presented() < self.sync_presented,
+        }
+    }
+
+    /// The next samples count their time from zero again.
+    pub(crate) fn begin_again(&mut self) {
+        self.sync_presented = i64::MIN;
+    }
+}
+
 /// The time of a cut, in ticks of the track that was cut first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Boundary {
@@ -41,31 +78,23 @@ impl Boundary {
 }
 
 /// Cuts the track that decides: each segment begins at the sync sample nearest to the target after
-/// the beginning of the one before. The last cut is the end. Also returns the least composition time,
-/// if it is negative.
+/// the beginning of the one before. The last cut is the end.
 pub(crate) fn cut_leader(
     moov: &[u8],
     track: &Track,
     target: Duration,
     cuts_max: usize,
-) -> Result<(Vec<Cut>, i32), PackageFault> {
-    let target = u128::from(target.0) * u128::from(track.timescale) / 1_000_000_000;
-    let mut cutter = Cutter {
-        track,
-        target: i64::try_from(target).unwrap_or(i64::MAX).max(1),
-        cuts_max,
-        cuts: Vec::new(),
-        before: None,
-    };
+) -> Result<(Vec<Cut>, LeaderSamples), PackageFault> {
+    let mut cutter = Cutter::new(track, target, cuts_max);
     let mut cursor = Cursor::default();
     let mut first_composition = 0;
-    let mut least_composition = 0;
+    let mut seen = LeaderSamples::default();
     loop {
         let here = cursor;
         let Some(sample) = track.table.next(moov, &mut cursor).transpose()? else {
             break;
         };
-        least_composition = sample.composition.min(least_composition);
+        seen.observe(&sample);
         let cut = Cut {
             cursor: here,
             presented: track.title_time(sample.presented()),
@@ -78,17 +107,15 @@ pub(crate) fn cut_leader(
         }
     }
     let end = end_of(cursor).saturating_add(first_composition);
-    let end = Cut {
+    let cuts = cutter.end(Cut {
         cursor,
         presented: track.title_time(end),
-    };
-    cutter.cut_before(end)?;
-    cutter.push(end)?;
-    Ok((cutter.cuts, least_composition))
+    })?;
+    Ok((cuts, seen))
 }
 
 /// Cuts a track at some of its sync samples.
-struct Cutter<'a> {
+pub(crate) struct Cutter<'a> {
     track: &'a Track,
     /// In ticks.
     target: i64,
@@ -98,7 +125,25 @@ struct Cutter<'a> {
     before: Option<Cut>,
 }
 
-impl Cutter<'_> {
+impl<'a> Cutter<'a> {
+    pub(crate) fn new(track: &'a Track, target: Duration, cuts_max: usize) -> Self {
+        let target = u128::from(target.0) * u128::from(track.timescale) / 1_000_000_000;
+        Self {
+            track,
+            target: i64::try_from(target).unwrap_or(i64::MAX).max(1),
+            cuts_max,
+            cuts: Vec::new(),
+            before: None,
+        }
+    }
+
+    /// The cuts, of which the last is the end of the track.
+    pub(crate) fn end(mut self, end: Cut) -> Result<Vec<Cut>, PackageFault> {
+        self.cut_before(end)?;
+        self.push(end)?;
+        Ok(self.cuts)
+    }
+
     /// Ticks since the last cut.
     fn passed(&self, cut: Cut) -> i64 {
         let start = self.cuts.last().map_or(cut.presented, |cut| cut.presented);
@@ -106,7 +151,7 @@ impl Cutter<'_> {
     }
 
     /// A sync sample, at which a segment may begin.
-    fn offer(&mut self, cut: Cut) -> Result<(), PackageFault> {
+    pub(crate) fn offer(&mut self, cut: Cut) -> Result<(), PackageFault> {
         self.cut_before(cut)?;
         let passed = self.passed(cut);
         if passed >= self.target {
@@ -127,7 +172,7 @@ impl Cutter<'_> {
     }
 
     /// Ends a segment with the next one's beginning, or with the end of the track.
-    fn push(&mut self, cut: Cut) -> Result<(), PackageFault> {
+    pub(crate) fn push(&mut self, cut: Cut) -> Result<(), PackageFault> {
         if self.cuts.len() >= self.cuts_max {
             return Err(PackageFault::TooMany("segments"));
         }

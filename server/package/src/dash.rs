@@ -15,11 +15,11 @@ use crate::resource::Rendition;
 use crate::title::{IndexedTrack, Title};
 use crate::track::TrackKind;
 
-/// Average bit rates that differ by less are those of the same audio in several files, of which one
+/// Average bit rates that differ by less are those of the same audio in several files; one of them
 /// is listed; as of nginx-vod-module.
 const SAME_AUDIO_BITS_PER_SECOND: u64 = 4096;
 
-/// What the tracks of an adaptation set have in common: kind, number among those of its kind in a
+/// The common properties of the tracks of an adaptation set: kind, number among those of its kind in a
 /// file, codec without its profile, and language.
 type SetKey<'a> = (TrackKind, Option<u8>, &'a str, Option<&'a str>);
 
@@ -40,12 +40,15 @@ impl<'a> Presentation<'a> {
             "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
              <MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" \
              profiles=\"urn:mpeg:dash:profile:isoff-live:2011\" type=\"static\" \
-             mediaPresentationDuration=\"{}\" minBufferTime=\"{}\" maxSegmentDuration=\"{}\">\n\
-             <Period id=\"0\" start=\"PT0S\">\n",
+             mediaPresentationDuration=\"{}\" minBufferTime=\"{}\" maxSegmentDuration=\"{}\">\n",
             seconds(self.length()),
             seconds(longest),
             seconds(longest)
         );
+        if let Some(steering) = links.steering() {
+            steering.write_dash(&mut text, links);
+        }
+        text.push_str("<Period id=\"0\" start=\"PT0S\">\n");
         for suffix in self.left_out() {
             // Two hyphens end a comment; a suffix has one at its start.
             let _ = writeln!(
@@ -126,6 +129,13 @@ fn write_set(
     members: &[SetMember<'_>],
     links: &Links,
 ) {
+    // Types of ISO/IEC 14496-12, annex I: samples that precede the access point may not be decodable.
+    let mut tracks = members.iter().map(|member| &member.of.track);
+    let access_point = if tracks.any(|track| track.has_leading_samples) {
+        3
+    } else {
+        1
+    };
     let kind = match kind {
         TrackKind::Video => "video",
         TrackKind::Audio => "audio",
@@ -133,7 +143,7 @@ fn write_set(
     let _ = write!(
         text,
         "<AdaptationSet id=\"{id}\" contentType=\"{kind}\" mimeType=\"{kind}/mp4\" \
-         segmentAlignment=\"true\" startWithSAP=\"1\""
+         segmentAlignment=\"true\" startWithSAP=\"{access_point}\""
     );
     if let Some(language) = language {
         let _ = write!(text, " lang=\"{language}\"");

@@ -13,6 +13,8 @@ pub enum PackageFault {
     Table([u8; 4]),
     /// `moov` is larger than is kept in memory.
     MoovTooLarge,
+    /// The file has fragments, and `moov` is larger than is kept of such a file.
+    FragmentedMoovTooLarge,
     /// More samples, segments or tracks than are kept in memory.
     TooMany(&'static str),
     /// The samples are encrypted.
@@ -27,8 +29,8 @@ pub enum PackageFault {
     Gap(u64),
     /// The samples of one segment lie too far apart in the file.
     Scattered,
-    /// Its samples are in fragments already.
-    Fragmented,
+    /// The index of its fragments contradicts them. It can be packaged without that.
+    FragmentIndex,
 }
 
 impl fmt::Display for PackageFault {
@@ -41,6 +43,9 @@ impl fmt::Display for PackageFault {
                 kind.escape_ascii()
             ),
             Self::MoovTooLarge => f.write_str("its moov box is larger than 48 MiB"),
+            Self::FragmentedMoovTooLarge => {
+                f.write_str("it has fragments, and its moov box is larger than 32 MiB")
+            }
             Self::TooMany(what) => write!(f, "it has too many {what}"),
             Self::Encrypted => f.write_str("it is encrypted"),
             Self::NoTrack => f.write_str("it has no track of a supported codec"),
@@ -55,8 +60,8 @@ impl fmt::Display for PackageFault {
             Self::Scattered => {
                 f.write_str("video and audio of the same time lie too far apart in the file")
             }
-            Self::Fragmented => f.write_str(
-                "it consists of fragments; join them with `ffmpeg -c copy -movflags +faststart`",
+            Self::FragmentIndex => f.write_str(
+                "its sidx or mfra box contradicts its fragments; its next playlist is made without",
             ),
         }
     }

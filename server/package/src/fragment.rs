@@ -10,10 +10,14 @@ use headlong_units::ByteRange;
 
 use crate::fault::PackageFault;
 use crate::fields::BoxWriter;
+use crate::fragment_index::{check_time, presented, without_samples};
+use crate::fragmented::SEGMENT_SAMPLES_MAX;
+use crate::reader::HeaderReader;
 use crate::resource::Rendition;
 use crate::sample_table::Sample;
 use crate::title::{IndexedTrack, Title};
-use crate::track::TrackKind;
+use crate::title_headers::TitleHeaders;
+use crate::track::{Track, TrackKind};
 
 /// Bytes of other tracks in a segment, for each byte of its own: one in so many.
 const WASTE_RATIO: u64 = 16;
@@ -22,8 +26,6 @@ const WASTE_RATIO: u64 = 16;
 const RANGES_MAX: usize = 2048;
 /// Largest segment: offsets within a fragment have 31 bits.
 const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
-/// Most samples of a segment of a track; a minute at 1,000 a second.
-const SAMPLES_MAX: u32 = 60_000;
 
 /// Flags of samples (ISO/IEC 14496-12, 8.8.3.1): others do, or do not, depend on a sync sample.
 const SYNC: u32 = 0x0200_0000;
@@ -44,6 +46,10 @@ const TRUN_COMPOSITION: u32 = 0x800;
 struct TrackSamples<'a> {
     of: &'a IndexedTrack,
     number: usize,
+    /// Decoding time of the first one in the title, in ticks.
+    time: u64,
+    /// Whether presentation differs from decoding time.
+    has_composition: bool,
     samples: Vec<Sample>,
 }
 
@@ -54,7 +60,8 @@ struct RunOffset {
 }
 
 impl Title {
-    /// The segment of a rendition, by its number from zero; `None` if there is none.
+    /// The segment of a rendition, by its number from zero; `None` if there is none. Not of a title
+    /// whose heads have to be read first ([`Self::heads_of`]).
     ///
     /// # Errors
     /// The segment cannot be made.
@@ -63,50 +70,101 @@ impl Title {
         rendition: Rendition,
         number: usize,
     ) -> Result<Option<PlannedBody>, PackageFault> {
-        let Some(tracks) = self.tracks_of(rendition) else {
-            return Ok(None);
-        };
-        let mut all = Vec::with_capacity(tracks.len());
-        for of in tracks.into_iter().filter(|of| of.has_samples(number)) {
+        if self.by_heads.is_some() {
+            return Err(PackageFault::FragmentIndex);
+        }
+        let mut all = Vec::new();
+        for of in self.tracks_of(rendition).unwrap_or_default() {
+            if of.has_samples(number) {
+                all.push(TrackSamples {
+                    of,
+                    number,
+                    time: of.cuts[number].cursor.time + of.track.delay,
+                    has_composition: of.track.table.has_composition,
+                    samples: self.samples(of, number)?,
+                });
+            }
+        }
+        assemble(&all)
+    }
+
+    /// A reader of the heads of a segment's fragments, with which it can be made; `None` if it can be
+    /// made without.
+    pub fn heads_of(&self, number: usize) -> Option<HeaderReader> {
+        let file_bytes = self.by_heads?;
+        let cuts = self.tracks.first()?.cuts.get(number..number + 2)?;
+        let range = ByteRange::new(cuts[0].cursor.place(), cuts[1].cursor.place());
+        Some(HeaderReader::of_segment(range, file_bytes))
+    }
+
+    /// The segment of a rendition, whose heads were read by [`Self::heads_of`].
+    ///
+    /// # Errors
+    /// The segment cannot be made from them: the index of the file is wrong.
+    pub fn segment_by_heads(
+        &self,
+        rendition: Rendition,
+        number: usize,
+        heads: &TitleHeaders,
+    ) -> Result<Option<PlannedBody>, PackageFault> {
+        let made = self.by_heads(rendition, number, heads);
+        made.map_err(|_| PackageFault::FragmentIndex)
+    }
+
+    fn by_heads(
+        &self,
+        rendition: Rendition,
+        number: usize,
+        heads: &TitleHeaders,
+    ) -> Result<Option<PlannedBody>, PackageFault> {
+        let fault = PackageFault::FragmentIndex;
+        let of_all = self.tracks_of(rendition).unwrap_or_default();
+        let tracks: Vec<Track> = of_all.iter().map(|of| without_samples(&of.track)).collect();
+        let fragments = heads.fragments(&self.moov);
+        let cut = self.tracks.first().and_then(|of| of.cuts.get(number));
+        let place = cut.map(|cut| cut.cursor.place());
+        if place.is_none() || fragments.heads.in_file.first().copied() != place {
+            return Err(fault);
+        }
+        let tables = fragments.tables(&tracks)?;
+        let mut all = Vec::new();
+        for (of, table) in of_all.iter().copied().zip(tables) {
+            let samples = table.samples(fragments.file_bytes)?;
+            let Some(first) = samples.first() else {
+                continue;
+            };
+            let is_described = table.parts.description == of.track.table.description;
+            if !first.is_sync || !is_described {
+                return Err(fault);
+            }
+            let begins = presented(&of.track, &table, first)?;
+            if of.track.id == self.tracks[0].track.id {
+                check_time(&of.track, begins, of.cuts[number].presented)?;
+            }
             all.push(TrackSamples {
                 of,
                 number,
-                samples: self.samples(of, number)?,
+                time: table.start - of.track.fragments_start + of.track.delay,
+                has_composition: samples.iter().any(|sample| sample.composition != 0)
+                    || of.track.composition_shift > 0,
+                samples,
             });
         }
-        if all.is_empty() {
-            return Ok(None);
+        // A track may end before the leader: `sidx` has the end of one track only. Playlists list the
+        // segment, so they have to be made without the index.
+        if all.is_empty() && of_all.iter().any(|of| of.has_samples(number)) {
+            return Err(fault);
         }
-        let ranges = ranges(&all)?;
-        let payload: u64 = ranges.iter().map(|range| range.len()).sum();
-        let (mut head, runs) = movie_fragment(&all);
-        let moof_bytes = head.bytes.len() as u64;
-        let mdat_bytes = payload + 8;
-        if moof_bytes + mdat_bytes > SEGMENT_BYTES_MAX {
-            return Err(PackageFault::TooMany("bytes in a segment"));
-        }
-        for run in runs {
-            let offset = moof_bytes + 8 + offset_in(&ranges, run.in_file);
-            head.patch(run.place, offset as u32);
-        }
-        head.u32(mdat_bytes as u32).raw(b"mdat");
-        let mut head = Some(head.bytes);
-        let part = |range| BodyPart {
-            preamble: head.take().unwrap_or_default(),
-            range,
-            open_ended: false,
-        };
-        let parts = ranges.into_iter().map(part).collect();
-        Ok(Some(PlannedBody {
-            parts,
-            // Without any bytes of samples, there is only the head.
-            closing: head.unwrap_or_default(),
-        }))
+        assemble(&all)
     }
 
     /// Where the samples of a segment of a rendition end in the file: the end of its last range, and
     /// zero if it has none.
     pub fn segment_end(&self, rendition: Rendition, number: usize) -> u64 {
+        if self.by_heads.is_some() {
+            let cut = self.tracks.first().and_then(|of| of.cuts.get(number + 1));
+            return cut.map_or(0, |cut| cut.cursor.place());
+        }
         let tracks = self.tracks_of(rendition).unwrap_or_default().into_iter();
         let with_samples = tracks.filter(|of| of.has_samples(number));
         let samples = with_samples.flat_map(|of| self.samples(of, number).unwrap_or_default());
@@ -116,12 +174,44 @@ impl Title {
     fn samples(&self, of: &IndexedTrack, number: usize) -> Result<Vec<Sample>, PackageFault> {
         let mut cursor = of.cuts[number].cursor;
         let count = of.cuts[number + 1].cursor.sample - cursor.sample;
-        if count > SAMPLES_MAX {
+        if count > SEGMENT_SAMPLES_MAX {
             return Err(PackageFault::TooMany("samples in a segment"));
         }
         let samples = (0..count).map_while(|_| of.track.table.next(&self.moov, &mut cursor));
         samples.collect()
     }
+}
+
+/// The segment with these samples; `None` if there are none.
+fn assemble(all: &[TrackSamples<'_>]) -> Result<Option<PlannedBody>, PackageFault> {
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let ranges = ranges(all)?;
+    let payload: u64 = ranges.iter().map(|range| range.len()).sum();
+    let (mut head, runs) = movie_fragment(all);
+    let moof_bytes = head.bytes.len() as u64;
+    let mdat_bytes = payload + 8;
+    if moof_bytes + mdat_bytes > SEGMENT_BYTES_MAX {
+        return Err(PackageFault::TooMany("bytes in a segment"));
+    }
+    for run in runs {
+        let offset = moof_bytes + 8 + offset_in(&ranges, run.in_file);
+        head.patch(run.place, offset as u32);
+    }
+    head.u32(mdat_bytes as u32).raw(b"mdat");
+    let mut head = Some(head.bytes);
+    let part = |range| BodyPart {
+        preamble: head.take().unwrap_or_default(),
+        range,
+        open_ended: false,
+    };
+    let parts = ranges.into_iter().map(part).collect();
+    Ok(Some(PlannedBody {
+        parts,
+        // Without any bytes of samples, there is only the head.
+        closing: head.unwrap_or_default(),
+    }))
 }
 
 /// Where the samples are, with as few bytes of others as few ranges allow.
@@ -222,9 +312,8 @@ fn track_fragment(w: &mut BoxWriter, of: &TrackSamples<'_>, runs: &mut Vec<RunOf
         }
         w.u32(usual_flags);
     });
-    let time = of.of.cuts[of.number].cursor.time + track.delay;
     w.full(b"tfdt", 1, 0, |w| {
-        w.u64(time);
+        w.u64(of.time);
     });
     let mut left = samples;
     while !left.is_empty() {
@@ -239,7 +328,7 @@ fn track_fragment(w: &mut BoxWriter, of: &TrackSamples<'_>, runs: &mut Vec<RunOf
             (has_first_flags, TRUN_FIRST_FLAGS),
             (!is_even, TRUN_DURATION),
             (has_flags, TRUN_SAMPLE_FLAGS),
-            (track.table.has_composition, TRUN_COMPOSITION),
+            (of.has_composition, TRUN_COMPOSITION),
         ] {
             flags |= if is_set { flag } else { 0 };
         }
@@ -262,7 +351,7 @@ fn track_fragment(w: &mut BoxWriter, of: &TrackSamples<'_>, runs: &mut Vec<RunOf
                 if has_flags {
                     w.u32(if sample.is_sync { SYNC } else { NOT_SYNC });
                 }
-                if track.table.has_composition {
+                if of.has_composition {
                     let shift = i64::from(track.composition_shift);
                     w.u32((i64::from(sample.composition) + shift) as u32);
                 }

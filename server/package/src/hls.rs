@@ -19,35 +19,66 @@ use crate::title::Title;
 const PLAYLIST_BYTES_MAX: usize = 12 << 20;
 /// Most bytes of the two lines of a segment, without the query of its link.
 const LINES_BYTES_MAX: usize = 80;
+/// No segment needs samples of another one.
+const INDEPENDENT_SEGMENTS: &str = "#EXT-X-INDEPENDENT-SEGMENTS\n";
 
 impl Presentation<'_> {
     /// The multivariant playlist. A file with one audio track or none is one variant, whose segments
     /// have video and audio as they lie in the file; with several, they are separate.
     pub fn hls_master(&self, links: &Links) -> String {
-        let mut text = String::from("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n");
+        let mut text = String::from("#EXTM3U\n#EXT-X-VERSION:7\n");
+        if !self
+            .files
+            .iter()
+            .any(|file| file.title().has_leading_samples())
+        {
+            text.push_str(INDEPENDENT_SEGMENTS);
+        }
         for suffix in self.left_out() {
             let _ = writeln!(
                 text,
                 "# {suffix} is left out: it has key frames at other times"
             );
         }
-        for subtitles in self.subtitles {
-            subtitles.write_hls(&mut text, links);
+        if let Some(steering) = links.steering() {
+            steering.write_hls(&mut text, links);
+        }
+        // Players without steering take the variants of the first server.
+        let pathways = links.by_pathway();
+        for links in &pathways {
+            for subtitles in self.subtitles {
+                subtitles.write_hls(&mut text, links);
+            }
         }
         let groups: Vec<_> = self
             .files
             .iter()
             .map(|of| of.title().audio_groups())
             .collect();
-        for (file, groups) in self.files.iter().zip(&groups) {
-            for (codec, members) in groups {
-                for (index, audio) in members.iter().enumerate() {
-                    file.write_audio(&mut text, links, codec, *audio, index == 0);
+        for links in &pathways {
+            for (file, groups) in self.files.iter().zip(&groups) {
+                for (codec, members) in groups {
+                    for (index, audio) in members.iter().enumerate() {
+                        file.write_audio(&mut text, links, codec, *audio, index == 0);
+                    }
                 }
             }
         }
+        for links in &pathways {
+            self.write_variants(&mut text, links, &groups);
+        }
+        text
+    }
+
+    /// Writes the variants of one server.
+    fn write_variants(
+        &self,
+        text: &mut String,
+        links: &Links,
+        groups: &[Vec<(String, Vec<Rendition>)>],
+    ) {
         let has_subtitles = !self.subtitles.is_empty();
-        for (file, groups) in self.files.iter().zip(&groups) {
+        for (file, groups) in self.files.iter().zip(groups) {
             let video = file.title().video().filter(|_| !groups.is_empty());
             let muxed = [(String::new(), Vec::new())];
             let (rendition, groups) = match video {
@@ -55,9 +86,12 @@ impl Presentation<'_> {
                 None => (file.title().muxed(), &muxed[..]),
             };
             for (codec, members) in groups {
-                file.write_variant(&mut text, rendition, codec, members);
+                file.write_variant(text, links, rendition, codec, members);
                 if has_subtitles {
-                    Subtitles::write_hls_group(&mut text);
+                    Subtitles::write_hls_group(text, links);
+                }
+                if let Some(pathway) = links.pathway() {
+                    let _ = write!(text, ",PATHWAY-ID=\"{}\"", pathway.name);
                 }
                 let (folder, slash) = file.folder();
                 let playlist = Resource::Playlist(rendition);
@@ -65,7 +99,6 @@ impl Presentation<'_> {
                 let _ = writeln!(text, "\n{uri}");
             }
         }
-        text
     }
 }
 
@@ -91,8 +124,9 @@ impl TitleFile<'_> {
         let (folder, slash) = self.folder();
         let _ = write!(
             text,
-            "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{codec}{folder}\",NAME=\"{name}\",\
-             DEFAULT={default},AUTOSELECT=YES"
+            "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{codec}{folder}{}\",NAME=\"{name}\",\
+             DEFAULT={default},AUTOSELECT=YES",
+            links.group_suffix()
         );
         if let Some(language) = language {
             let _ = write!(text, ",LANGUAGE=\"{language}\"");
@@ -109,6 +143,7 @@ impl TitleFile<'_> {
     fn write_variant(
         &self,
         text: &mut String,
+        links: &Links,
         rendition: Rendition,
         codec: &str,
         audio: &[Rendition],
@@ -136,7 +171,8 @@ impl TitleFile<'_> {
             }
         }
         if !audio.is_empty() {
-            let _ = write!(text, ",AUDIO=\"{codec}{}\"", self.suffix);
+            let (suffix, of_pathway) = (self.suffix, links.group_suffix());
+            let _ = write!(text, ",AUDIO=\"{codec}{suffix}{of_pathway}\"");
         }
     }
 }
@@ -202,10 +238,13 @@ impl Title {
         let numbers: Vec<usize> = self.numbers(&tracks).collect();
         let lengths: Vec<Duration> = timed.lengths(&numbers).collect();
         let longest = lengths.iter().max()?.0.div_ceil(1_000_000_000).max(1);
+        let independent = match self.has_leading_samples() {
+            true => "",
+            false => INDEPENDENT_SEGMENTS,
+        };
         let mut text = format!(
             "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:{longest}\n\
-             #EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n\
-             #EXT-X-MAP:URI=\"{}\"\n",
+             #EXT-X-PLAYLIST-TYPE:VOD\n{independent}#EXT-X-MAP:URI=\"{}\"\n",
             links.to(Resource::Init(rendition, version))
         );
         for (number, length) in numbers.iter().zip(lengths) {

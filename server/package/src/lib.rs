@@ -23,10 +23,14 @@ mod cuts;
 mod dash;
 mod fault;
 mod fields;
+mod file_suffix;
 mod fragment;
+mod fragment_index;
+mod fragmented;
 mod headers;
 mod hls;
 mod link;
+mod pathway;
 mod presentation;
 mod reader;
 mod resource;
@@ -34,13 +38,20 @@ mod sample_table;
 mod subrip;
 mod subtitles;
 mod title;
+mod title_headers;
 mod track;
 
 pub use fault::PackageFault;
+pub use file_suffix::{is_file_suffix, title_of_urlset};
 pub use link::Links;
-pub use presentation::{FILES_MAX, Presentation, TitleFile, TitleOutline, is_file_suffix};
-pub use reader::{HeaderReader, MOOV_BYTES_MAX, ReadStep, TitleHeaders};
+pub use pathway::{Pathway, PlayerSteering};
+pub use presentation::{FILES_MAX, Presentation, TitleFile, TitleOutline};
+pub use reader::{
+    FRAGMENTED_MOOV_BYTES_MAX, FRAGMENTS_MEMORY, HeaderReader, MOOV_BYTES_MAX, ReadStep,
+    WHOLE_BYTES_MAX,
+};
 pub use resource::{Rendition, Resource, Version};
 pub use subrip::webvtt;
 pub use subtitles::{Subtitles, SubtitlesForm};
 pub use title::{AUDIO_TRACKS_MAX, Title};
+pub use title_headers::TitleHeaders;

@@ -14,8 +14,6 @@ use crate::title::Title;
 
 /// Most files of a title.
 pub const FILES_MAX: usize = 16;
-/// Digits in the suffix of a file.
-const SUFFIX_DIGITS: core::ops::RangeInclusive<usize> = 2..=5;
 
 /// The part of a file's index that the playlists of a title need: without sample tables, a tenth of
 /// it.
@@ -29,6 +27,7 @@ impl Title {
             moov: Vec::new(),
             tracks: self.tracks.clone(),
             measured_min: self.measured_min,
+            by_heads: self.by_heads,
         })
     }
 }
@@ -59,15 +58,6 @@ pub struct Presentation<'a> {
     pub(crate) files: Vec<TitleFile<'a>>,
     left_out: Vec<&'a str>,
     pub(crate) subtitles: &'a [Subtitles],
-}
-
-/// Whether a text is what names of the files of one title differ in: `_480`, `-720p`, `_2500`.
-pub fn is_file_suffix(text: &str) -> bool {
-    let Some(rest) = text.strip_prefix(['_', '-']) else {
-        return false;
-    };
-    let digits = rest.strip_suffix('p').unwrap_or(rest);
-    SUFFIX_DIGITS.contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl<'a> TitleFile<'a> {
@@ -120,22 +110,5 @@ impl<'a> Presentation<'a> {
     pub fn length(&self) -> Duration {
         let lengths = self.files.iter().map(|file| file.title().length());
         lengths.max().unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn suffixes_are_a_separator_and_a_number() {
-        for suffix in ["_480", "-720p", "_64", "_12000"] {
-            assert!(is_file_suffix(suffix), "{suffix}");
-        }
-        for text in [
-            "", "_", "_p", "_1", "480", "_123456", "_48 0", "__480", "_480P", "_4k", "_-48",
-        ] {
-            assert!(!is_file_suffix(text), "{text}");
-        }
     }
 }

@@ -66,6 +66,8 @@ pub enum Resource {
     Master,
     /// `manifest.mpd`: the DASH manifest.
     Manifest,
+    /// `steering.json`: the servers among which the player chooses, the preferred one first.
+    Steering,
     /// `v1a1.m3u8`: an HLS media playlist.
     Playlist(Rendition),
     /// `v1a1-VERSION-init.mp4`: the headers of a rendition.
@@ -94,14 +96,19 @@ impl Version {
 }
 
 impl Resource {
-    /// The resource of a name; `None` if it is not one.
+    /// The resource of a name, also of a playlist by nginx-vod-module; `None` if it is not one.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
-            "master.m3u8" => return Some(Self::Master),
+            // A player takes either kind of playlist.
+            "master.m3u8" | "index.m3u8" => return Some(Self::Master),
             "manifest.mpd" => return Some(Self::Manifest),
+            "steering.json" => return Some(Self::Steering),
             _ => {}
         }
         let (stem, extension) = name.rsplit_once('.')?;
+        if let Some(tracks) = stem.strip_prefix("index-").filter(|_| extension == "m3u8") {
+            return Rendition::parse(&tracks.replacen("-a", "a", 1)).map(Self::Playlist);
+        }
         let mut words = stem.split('-');
         let rendition = Rendition::parse(words.next()?)?;
         let version = words.next();
@@ -125,7 +132,7 @@ impl Resource {
     /// The version that it names; playlists are of the current one.
     pub fn version(self) -> Option<Version> {
         match self {
-            Self::Master | Self::Manifest | Self::Playlist(_) => None,
+            Self::Master | Self::Manifest | Self::Steering | Self::Playlist(_) => None,
             Self::Init(_, version) | Self::Segment(_, version, _) => Some(version),
         }
     }
@@ -136,6 +143,7 @@ impl fmt::Display for Resource {
         match self {
             Self::Master => f.write_str("master.m3u8"),
             Self::Manifest => f.write_str("manifest.mpd"),
+            Self::Steering => f.write_str("steering.json"),
             Self::Playlist(rendition) => write!(f, "{rendition}.m3u8"),
             Self::Init(rendition, version) => write!(f, "{rendition}-{version}-init.mp4"),
             Self::Segment(rendition, version, number) => {
@@ -162,6 +170,7 @@ mod tests {
         for name in [
             "master.m3u8",
             "manifest.mpd",
+            "steering.json",
             "v1.m3u8",
             "a12.m3u8",
             "v1a1-00000000000000ff-init.mp4",
@@ -185,6 +194,27 @@ mod tests {
             "v1-0123456789abcdef-1-2.m4s",
             "v1-0123456789abcdef-9999999999.m4s",
             "v1a1-init.mp4",
+        ] {
+            assert_eq!(Resource::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn playlists_of_nginx_vod_module_have_other_names() {
+        for (name, of_ours) in [
+            ("index.m3u8", "master.m3u8"),
+            ("index-v1-a1.m3u8", "v1a1.m3u8"),
+            ("index-v1.m3u8", "v1.m3u8"),
+            ("index-a2.m3u8", "a2.m3u8"),
+        ] {
+            let resource = Resource::parse(name).expect(name);
+            assert_eq!(resource.to_string(), of_ours);
+        }
+        for name in [
+            "index-.m3u8",
+            "index-v2.m3u8",
+            "index-v1-a1.ts",
+            "index-v1-a1-a2.m3u8",
         ] {
             assert_eq!(Resource::parse(name), None, "{name}");
         }

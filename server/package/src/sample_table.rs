@@ -4,6 +4,7 @@
 //! Invariants: a cursor needs the same memory wherever it is; a sample that it returns lies inside
 //! the file; no table makes it run longer than it has entries.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::fault::PackageFault;
@@ -69,6 +70,24 @@ pub(crate) struct Cursor {
     sync_entry: u32,
 }
 
+impl Cursor {
+    /// A position between two fragments of a file whose samples are not known yet.
+    pub(crate) fn between_fragments(sample: u32, time: u64, bytes: u64, place: u64) -> Self {
+        Self {
+            sample,
+            time,
+            bytes,
+            offset: place,
+            ..Self::default()
+        }
+    }
+
+    /// Where the next sample of the current chunk, or the next fragment, begins in the file.
+    pub(crate) fn place(&self) -> u64 {
+        self.offset
+    }
+}
+
 /// A position in a table of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Run {
@@ -100,7 +119,136 @@ impl Sample {
     }
 }
 
+/// The tables of a track while they are made: numbers of their entries.
+#[derive(Debug, Default)]
+pub(crate) struct TableParts {
+    /// `stsd` entry of all samples.
+    pub(crate) description: u32,
+    count: u32,
+    /// Number and duration, number and composition time.
+    durations: Vec<[u32; 2]>,
+    compositions: Vec<[u32; 2]>,
+    /// First chunk, samples of a chunk, description.
+    chunks: Vec<[u32; 3]>,
+    sizes: Vec<u32>,
+    offsets: Vec<u64>,
+    /// Sync samples, counted from one.
+    sync: Vec<u32>,
+    /// Where the last sample ends in the file.
+    end: u64,
+}
+
+impl TableParts {
+    /// Whether there are no samples.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Number of samples.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The time of all samples, in ticks.
+    pub(crate) fn ticks(&self) -> u64 {
+        let runs = self.durations.iter();
+        runs.map(|[count, ticks]| u64::from(*count) * u64::from(*ticks))
+            .sum()
+    }
+
+    /// Bytes of all samples.
+    pub(crate) fn sample_bytes(&self) -> u64 {
+        self.sizes.iter().map(|bytes| u64::from(*bytes)).sum()
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn bytes(&self) -> usize {
+        8 * (self.durations.len() + self.compositions.len() + self.offsets.len())
+            + 12 * self.chunks.len()
+            + 4 * (self.sizes.len() + self.sync.len())
+    }
+
+    fn push(&mut self, sample: Sample) {
+        let run = |runs: &mut Vec<[u32; 2]>, value| match runs.last_mut() {
+            Some([count, last]) if *last == value => *count += 1,
+            _ => runs.push([1, value]),
+        };
+        run(&mut self.durations, sample.duration);
+        run(&mut self.compositions, sample.composition as u32);
+        self.sizes.push(sample.bytes);
+        self.count += 1;
+        if sample.is_sync {
+            self.sync.push(self.count);
+        }
+        match self.chunks.last_mut() {
+            Some([_, samples, _]) if sample.offset == self.end => *samples += 1,
+            _ => {
+                self.offsets.push(sample.offset);
+                // Fits, as there are no more chunks than samples.
+                self.chunks.push([self.offsets.len() as u32, 1, 1]);
+            }
+        }
+        self.end = sample.end();
+    }
+}
+
+impl Extend<Sample> for TableParts {
+    fn extend<T: IntoIterator<Item = Sample>>(&mut self, samples: T) {
+        samples.into_iter().for_each(|sample| self.push(sample));
+    }
+}
+
 impl SampleTable {
+    /// The same without its samples.
+    pub(crate) fn without_samples(&self) -> Self {
+        Self {
+            count: 0,
+            ..self.clone()
+        }
+    }
+
+    /// Appends tables to the bytes of `moov`.
+    pub(crate) fn append(moov: &mut Vec<u8>, parts: &TableParts, file_bytes: u64) -> Self {
+        let is_composed = parts.compositions.iter().any(|[_, value]| *value != 0);
+        let mut entries = |numbers: &mut dyn Iterator<Item = u32>, count: usize| {
+            let start = moov.len();
+            numbers.for_each(|number| moov.extend_from_slice(&number.to_be_bytes()));
+            Entries {
+                bytes: start..moov.len(),
+                count: count as u32,
+            }
+        };
+        let mut pairs = |of: &[[u32; 2]]| entries(&mut of.iter().flatten().copied(), of.len());
+        let durations = pairs(&parts.durations);
+        let compositions = match is_composed {
+            true => pairs(&parts.compositions),
+            false => Entries::default(),
+        };
+        let of = &parts.chunks;
+        let chunks = entries(&mut of.iter().flatten().copied(), of.len());
+        let sizes = entries(&mut parts.sizes.iter().copied(), parts.sizes.len());
+        let mut halves = parts
+            .offsets
+            .iter()
+            .flat_map(|at| [(at >> 32) as u32, *at as u32]);
+        let offsets = entries(&mut halves, parts.offsets.len());
+        let is_all_sync = parts.sync.len() == parts.sizes.len();
+        let sync = entries(&mut parts.sync.iter().copied(), parts.sync.len());
+        Self {
+            count: parts.count,
+            description: parts.description.max(1),
+            has_composition: is_composed,
+            durations,
+            compositions,
+            chunks,
+            sizes: Sizes::Each(sizes, 32),
+            offsets,
+            offsets_are_long: true,
+            sync: (!is_all_sync).then_some(sync),
+            file_bytes,
+        }
+    }
+
     /// Finds the tables in `stbl`, which lies at `stbl_at` in the bytes of `moov`.
     pub(crate) fn read(
         moov: &[u8],

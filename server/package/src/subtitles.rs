@@ -112,8 +112,9 @@ impl Subtitles {
         let name = language.as_deref().unwrap_or("subtitles");
         let _ = write!(
             text,
-            "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"{GROUP}\",NAME=\"{name}\",DEFAULT=NO,\
-             AUTOSELECT=YES,FORCED=NO"
+            "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"{GROUP}{}\",NAME=\"{name}\",DEFAULT=NO,\
+             AUTOSELECT=YES,FORCED=NO",
+            links.group_suffix()
         );
         if let Some(language) = &language {
             let _ = write!(text, ",LANGUAGE=\"{language}\"");
@@ -123,8 +124,8 @@ impl Subtitles {
     }
 
     /// The attribute of variants with subtitles.
-    pub(crate) fn write_hls_group(text: &mut String) {
-        let _ = write!(text, ",SUBTITLES=\"{GROUP}\"");
+    pub(crate) fn write_hls_group(text: &mut String, links: &Links) {
+        let _ = write!(text, ",SUBTITLES=\"{GROUP}{}\"", links.group_suffix());
     }
 
     /// Its adaptation set in a DASH manifest.

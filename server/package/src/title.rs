@@ -7,15 +7,16 @@ use core::ops::Range;
 use headlong_media::mp4_boxes;
 use headlong_units::Duration;
 
-use crate::cuts::{Boundary, Cut, cut_follower, cut_leader};
+use crate::cuts::{Boundary, Cut, LeaderSamples, cut_follower, cut_leader};
 use crate::fault::PackageFault;
-use crate::fields::{broken, find, require, u32_at};
+use crate::fields::{broken, require, u32_at};
+use crate::fragmented::{Fragments, replace_tables};
+use crate::reader::SEGMENT_MOOF_BYTES_MAX;
 use crate::resource::Rendition;
 use crate::sample_table::{Cursor, SAMPLES_MAX};
-use crate::track::{DELAY_MAX_SECONDS, Track, TrackKind};
+use crate::title_headers::{FoundIndex, TitleHeaders};
+use crate::track::{TRACKS_MAX, Track, TrackKind};
 
-/// Tracks of a file, with those that are left out; each takes some 400 bytes while they are read.
-const TRACKS_MAX: usize = 1000;
 /// Audio tracks of a title; more are left out.
 pub const AUDIO_TRACKS_MAX: usize = 16;
 /// Cursors of all tracks together: 14 MiB.
@@ -36,6 +37,9 @@ pub struct Title {
     pub(crate) tracks: Vec<IndexedTrack>,
     /// Shortest segment that bit rates are measured over.
     pub(crate) measured_min: Duration,
+    /// The size of the file if it was cut by an index of its fragments: the samples of a segment are
+    /// known by their heads, which are read when it is requested.
+    pub(crate) by_heads: Option<u64>,
 }
 
 /// A track, and its segments.
@@ -46,43 +50,60 @@ pub(crate) struct IndexedTrack {
     pub(crate) cuts: Vec<Cut>,
 }
 
+impl TitleHeaders {
+    /// Makes the index, for segments of about `target`; takes milliseconds for a film.
+    ///
+    /// # Errors
+    /// The file cannot be packaged; or it can be, if it is read again
+    /// [without its own index](crate::HeaderReader::without_index): [`PackageFault::FragmentIndex`].
+    pub fn index(self, target: Duration) -> Result<Title, PackageFault> {
+        Title::new(self, target)
+    }
+}
+
 impl Title {
-    /// Makes the index from the body of `moov`, for segments of about `target`.
+    /// Makes the index from the headers of a file, for segments of about `target`.
     ///
     /// # Errors
     /// The file cannot be packaged.
-    pub(crate) fn new(
-        moov: Vec<u8>,
-        file_bytes: u64,
-        target: Duration,
-    ) -> Result<Self, PackageFault> {
-        let mvhd = require(&moov, b"mvhd")?.body;
-        let is_short = mvhd.first() == Some(&0);
-        let movie_timescale = u32_at(mvhd, if is_short { 12 } else { 20 });
-        let movie_timescale = movie_timescale.ok_or(broken(b"mvhd"))?;
-        let (mut found, mut trak_count) = (Vec::new(), 0);
-        for child in mp4_boxes(&moov) {
-            let child = child?;
-            if child.kind != *b"trak" {
-                continue;
+    pub(crate) fn new(headers: TitleHeaders, target: Duration) -> Result<Self, PackageFault> {
+        let by_index = headers.index.is_some();
+        let made = Self::make(headers, target);
+        // Without its index, it may be packaged.
+        made.map_err(|fault| {
+            if by_index {
+                PackageFault::FragmentIndex
+            } else {
+                fault
             }
-            trak_count += 1;
-            if trak_count > TRACKS_MAX {
-                return Err(PackageFault::TooMany("tracks"));
-            }
-            let at = child.whole.as_ptr() as usize - moov.as_ptr() as usize;
-            let whole = at..at + child.whole.len();
-            found.extend(Track::read(&moov, whole, movie_timescale, file_bytes)?);
+        })
+    }
+
+    fn make(headers: TitleHeaders, target: Duration) -> Result<Self, PackageFault> {
+        let TitleHeaders {
+            kept: mut moov,
+            heads,
+            size: file_bytes,
+            index,
+            ..
+        } = headers;
+        let mut found = read_tracks(&moov, file_bytes)?;
+        let has_samples = |track: &Track| track.table.count > 0;
+        if index.is_some() && found.iter().any(has_samples) {
+            return Err(PackageFault::FragmentIndex);
         }
-        let is_empty = found.iter().all(|track| track.table.count == 0);
-        if is_empty && find(&moov, b"mvex")?.is_some() {
-            return Err(PackageFault::Fragmented);
+        if !heads.in_file.is_empty() {
+            let tables = Fragments::of(&moov, &heads, file_bytes).tables(&found)?;
+            drop(heads);
+            replace_tables(&mut moov, &mut found, tables, file_bytes)?;
         }
-        found.retain(|track| track.table.count > 0);
+        // A track may begin in a later fragment.
+        if index.is_some() && !found.iter().all(has_samples) {
+            return Err(PackageFault::FragmentIndex);
+        }
+        found.retain(has_samples);
         // Further video tracks are other views or pictures, which no player chooses among.
-        let video = found
-            .iter()
-            .position(|track| track.kind == TrackKind::Video);
+        let video = found.iter().position(is_video);
         let mut tracks: Vec<Track> = video.map(|at| found.remove(at)).into_iter().collect();
         let audio = found
             .into_iter()
@@ -93,34 +114,46 @@ impl Title {
             return Err(PackageFault::TooMany("samples"));
         }
         present_all(&moov, &mut tracks)?;
-        let mut tracks = tracks.into_iter();
-        let mut leader = tracks.next().ok_or(PackageFault::NoTrack)?;
-        let cuts_max = CURSORS_MAX / (tracks.len() + 1);
-        let (cuts, least_composition) = cut_leader(&moov, &leader, target, cuts_max)?;
-        leader.composition_shift = least_composition.unsigned_abs();
-        let boundaries: Vec<Boundary> = cuts[..cuts.len() - 1]
-            .iter()
-            .map(|cut| Boundary::new(cut.presented, leader.timescale))
-            .collect();
-        let mut indexed = Vec::with_capacity(tracks.len() + 1);
-        indexed.push(IndexedTrack {
-            track: leader,
-            cuts,
-        });
-        for track in tracks {
-            let cuts = cut_follower(&moov, &track, &boundaries)?;
-            indexed.push(IndexedTrack { track, cuts });
+        let cuts_max = CURSORS_MAX / tracks.len().max(1);
+        let (all_cuts, seen) = match index.as_deref() {
+            Some(FoundIndex {
+                index,
+                read_ahead,
+                last,
+            }) => {
+                let of = |heads| Fragments {
+                    table_bytes_max: SEGMENT_MOOF_BYTES_MAX,
+                    ..Fragments::of(&moov, heads, file_bytes)
+                };
+                let heads = (&of(read_ahead), &of(last));
+                let cut = index.cut(&moov, &tracks, heads, (target, cuts_max))?;
+                (cut.by_track, cut.seen)
+            }
+            None => cut_all(&moov, &tracks, target, cuts_max)?,
+        };
+        if let Some(leader) = tracks.first_mut() {
+            leader.composition_shift = seen.least_composition.unsigned_abs();
+            leader.has_leading_samples = seen.has_leading_samples;
         }
+        let pairs = tracks.into_iter().zip(all_cuts);
         Ok(Self {
             moov,
-            tracks: indexed,
+            tracks: pairs
+                .map(|(track, cuts)| IndexedTrack { track, cuts })
+                .collect(),
             measured_min: Duration(target.0 / 2),
+            by_heads: index.map(|_| file_bytes),
         })
     }
 
-    /// The body of `moov`, by which versions of a file can be told apart.
+    /// The body of `moov`, which differs between versions of a file.
     pub fn moov(&self) -> &[u8] {
         &self.moov
+    }
+
+    /// Whether it was cut by an index of its fragments that the file has.
+    pub fn is_cut_by_own_index(&self) -> bool {
+        self.by_heads.is_some()
     }
 
     /// Bytes of memory that the index takes.
@@ -157,6 +190,11 @@ impl Title {
             let begins = of.cuts.split_last().map_or(&[][..], |(_, begins)| begins);
             begins.iter().map(move |cut| of.duration(cut.presented))
         })
+    }
+
+    /// Whether segments may need samples of the one before, as of open groups of pictures.
+    pub(crate) fn has_leading_samples(&self) -> bool {
+        self.tracks.iter().any(|of| of.track.has_leading_samples)
     }
 
     /// The video, as a track that is sent alone.
@@ -201,6 +239,61 @@ impl Title {
     }
 }
 
+/// The video and audio tracks of supported codecs in the body of `moov`.
+fn read_tracks(moov: &[u8], file_bytes: u64) -> Result<Vec<Track>, PackageFault> {
+    let mvhd = require(moov, b"mvhd")?.body;
+    let is_short = mvhd.first() == Some(&0);
+    let movie_timescale = u32_at(mvhd, if is_short { 12 } else { 20 });
+    let movie_timescale = movie_timescale.ok_or(broken(b"mvhd"))?;
+    let (mut found, mut trak_count) = (Vec::new(), 0);
+    for child in mp4_boxes(moov) {
+        let child = child?;
+        if child.kind != *b"trak" {
+            continue;
+        }
+        trak_count += 1;
+        if trak_count > TRACKS_MAX {
+            return Err(PackageFault::TooMany("tracks"));
+        }
+        let at = child.whole.as_ptr() as usize - moov.as_ptr() as usize;
+        let whole = at..at + child.whole.len();
+        found.extend(Track::read(moov, whole, movie_timescale, file_bytes)?);
+    }
+    Ok(found)
+}
+
+fn is_video(track: &Track) -> bool {
+    track.kind == TrackKind::Video
+}
+
+/// The number of the track at whose sync samples a file is cut, if all its tracks have samples.
+pub(crate) fn leader_id(moov: &[u8], file_bytes: u64) -> Option<u32> {
+    let tracks = read_tracks(moov, file_bytes).ok()?;
+    let video = tracks.iter().find(|track| is_video(track));
+    video.or(tracks.first()).map(|track| track.id)
+}
+
+/// Cuts the first track at sync samples, and the others at the same times.
+fn cut_all(
+    moov: &[u8],
+    tracks: &[Track],
+    target: Duration,
+    cuts_max: usize,
+) -> Result<(Vec<Vec<Cut>>, LeaderSamples), PackageFault> {
+    let (leader, followers) = tracks.split_first().ok_or(PackageFault::NoTrack)?;
+    let (cuts, seen) = cut_leader(moov, leader, target, cuts_max)?;
+    let boundaries: Vec<Boundary> = cuts[..cuts.len() - 1]
+        .iter()
+        .map(|cut| Boundary::new(cut.presented, leader.timescale))
+        .collect();
+    let mut all = Vec::with_capacity(tracks.len());
+    all.push(cuts);
+    for track in followers {
+        all.push(cut_follower(moov, track, &boundaries)?);
+    }
+    Ok((all, seen))
+}
+
 /// An edit list may leave out the beginning of the video, which decoders still need. Players that
 /// drop it drop everything up to the next key frame, so it is presented: all tracks begin later.
 fn present_all(moov: &[u8], tracks: &mut [Track]) -> Result<(), PackageFault> {
@@ -218,11 +311,7 @@ fn present_all(moov: &[u8], tracks: &mut [Track]) -> Result<(), PackageFault> {
     let timescale = u128::from(video.timescale);
     for track in tracks {
         let ticks = u128::from(left_out) * u128::from(track.timescale) / timescale;
-        let ticks = u64::try_from(ticks).ok();
-        track.delay = ticks
-            .and_then(|ticks| track.delay.checked_add(ticks))
-            .filter(|delay| *delay <= u64::from(track.timescale) * DELAY_MAX_SECONDS)
-            .ok_or(PackageFault::Edits)?;
+        track.delay_by(u64::try_from(ticks).unwrap_or(u64::MAX))?;
     }
     Ok(())
 }

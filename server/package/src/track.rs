@@ -10,8 +10,11 @@ use crate::fault::PackageFault;
 use crate::fields::{broken, find, require, u16_at, u32_at, u64_at, versioned_at};
 use crate::sample_table::SampleTable;
 
+/// Tracks of a file, with those that are left out; each takes some 400 bytes while they are read.
+pub(crate) const TRACKS_MAX: usize = 1000;
+
 /// A day: no delay is longer, and no media begins later.
-pub(crate) const DELAY_MAX_SECONDS: u64 = 86_400;
+const DELAY_MAX_SECONDS: u64 = 86_400;
 /// Empty edits and one of media; real files have two.
 const EDITS_MAX: u32 = 16;
 
@@ -36,9 +39,13 @@ pub(crate) struct Track {
     pub(crate) media_start: i64,
     /// How much later than the title it begins, in ticks.
     pub(crate) delay: u64,
+    /// Decoding time of the first sample in the fragments of the file, in ticks.
+    pub(crate) fragments_start: u64,
     /// Added to composition times, so that none is negative, and to `media_start`: some programs
     /// read negative ones as positive.
     pub(crate) composition_shift: u32,
+    /// Whether samples are presented before the sync sample that they follow.
+    pub(crate) has_leading_samples: bool,
     pub(crate) table: SampleTable,
     /// The box `trak` in the bytes of `moov`, with its header.
     pub(crate) whole: Range<usize>,
@@ -86,10 +93,22 @@ impl Track {
             timescale,
             media_start,
             delay,
+            fragments_start: 0,
             composition_shift: 0,
+            has_leading_samples: false,
             table,
             whole,
         }))
+    }
+
+    /// Lets it begin later, by so many ticks.
+    pub(crate) fn delay_by(&mut self, ticks: u64) -> Result<(), PackageFault> {
+        let delay = self.delay.checked_add(ticks);
+        let max = u64::from(self.timescale) * DELAY_MAX_SECONDS;
+        self.delay = delay
+            .filter(|delay| *delay <= max)
+            .ok_or(PackageFault::Edits)?;
+        Ok(())
     }
 
     /// Time in the title of a time in the media, in ticks.

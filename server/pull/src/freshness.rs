@@ -27,7 +27,7 @@ pub struct Freshness {
     failed: Option<Instant>,
 }
 
-/// What a response tells of the freshness of a version.
+/// Freshness of a version as stated by a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToldFreshness {
     /// Time since the origin confirmed it.

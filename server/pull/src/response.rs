@@ -86,7 +86,7 @@ headlong_units::names! {
         Short => "origin-short",
         /// The request came from this server, through others.
         Loop => "origin-loop",
-        /// A peer was asked for what is not stored here.
+        /// A peer asked for a slice that is not stored here.
         NotStored => "not-stored",
         /// The disk is full.
         NoSpace => "no-space",

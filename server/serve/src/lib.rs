@@ -9,6 +9,7 @@ mod handover;
 pub mod http;
 mod listeners;
 mod media_view;
+pub mod package_survey;
 pub mod pending_scans;
 mod prepared;
 mod record_file;

@@ -1,5 +1,6 @@
 //! Access of the admin listener to the state of the server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::admin::{
     AdminState, BoxFuture, Devices, LibraryDocument, LibraryRenderer, StreamName, StreamNames,
 };
-use crate::http::{MediaState, is_packaged};
+use crate::http::{MediaState, is_packaged, refused};
 use crate::pending_scans::PendingScans;
 use crate::root_attachment::RootAttachments;
 use headlong_config::Config;
@@ -61,6 +62,7 @@ pub(crate) fn admin_state(
         unscanned: sources.unscanned,
         degraded: sources.degraded,
         certificates: sources.certificates,
+        share: Arc::clone(&state.share),
         roots: sources.roots,
     }
 }
@@ -88,8 +90,11 @@ impl Devices for MediaView {
 impl LibraryRenderer for MediaView {
     fn json(&self) -> Bytes {
         let (state, settings) = (&self.0, self.0.settings());
-        let of_path = |path: &str| is_packaged(state, &settings, path);
-        let document = document(&state.library, TITLES_BYTES_MAX, &of_path);
+        let packaging = PackagingView {
+            is_on: &|path| is_packaged(state, &settings, path),
+            refused: refused(state),
+        };
+        let document = document(&state.library, TITLES_BYTES_MAX, &packaging);
         document.map_or_else(|_| Bytes::new(), Bytes::from)
     }
 }
@@ -99,6 +104,14 @@ const ODD_MAX: usize = 1000;
 /// Upper limit of the listed titles: those of more than 100,000 files.
 const TITLES_BYTES_MAX: usize = 64 << 20;
 
+/// Which titles are packaged.
+struct PackagingView<'a> {
+    /// Whether it is on for a path.
+    is_on: &'a dyn Fn(&str) -> bool,
+    /// Why not, for files that were found to be unsuitable.
+    refused: BTreeMap<String, String>,
+}
+
 /// `/library.json`, with the first titles that fit in `titles_bytes_max`; `title_count` includes the
 /// others. Titles are written one by one, so their views are never in memory all at once.
 ///
@@ -107,7 +120,7 @@ const TITLES_BYTES_MAX: usize = 64 << 20;
 fn document(
     library: &headlong_library::Library,
     titles_bytes_max: usize,
-    is_packaged: &dyn Fn(&str) -> bool,
+    packaging: &PackagingView<'_>,
 ) -> serde_json::Result<Vec<u8>> {
     #[derive(serde::Serialize)]
     struct ListedTitle<'a> {
@@ -123,14 +136,16 @@ fn document(
         odd_count: usize,
     }
     let (mut text, mut title_count) = (b"{\"titles\":[".to_vec(), 0);
-    for title in library.each_title() {
+    for mut title in library.each_title() {
+        let refused = packaging.refused.get(&*title.tree_path);
+        title.odd = title.odd.or_else(|| refused.cloned());
         let end = text.len();
         if title_count > 0 {
             text.push(b',');
         }
         let listed = ListedTitle {
             title: &title,
-            packaged: is_packaged(&title.tree_path),
+            packaged: refused.is_none() && (packaging.is_on)(&title.tree_path),
         };
         serde_json::to_writer(&mut text, &listed)?;
         if text.len() > titles_bytes_max {
@@ -144,6 +159,11 @@ fn document(
     // A title's warning may come from facts of an earlier process, so the warnings are read after
     // the titles.
     let mut odd = library.warnings();
+    let refused = packaging.refused.iter();
+    odd.extend(refused.map(|(path, reason)| headlong_library::Warning {
+        path: path.clone(),
+        reason: reason.clone(),
+    }));
     let odd_count = odd.len();
     odd.truncate(ODD_MAX);
     let rest = serde_json::to_vec(&DocumentTail {
@@ -171,6 +191,14 @@ impl StreamNames for MediaView {
 mod tests {
     use super::*;
 
+    fn packaging<const N: usize>(refused: [&str; N]) -> PackagingView<'static> {
+        let refused = refused.map(|path| (path.to_owned(), "no track".to_owned()));
+        PackagingView {
+            is_on: &|_| true,
+            refused: refused.into(),
+        }
+    }
+
     #[test]
     fn title_of_chain_has_same_path_as_in_library() {
         let root = tempfile::tempdir().expect("a folder");
@@ -191,7 +219,7 @@ mod tests {
         let library = headlong_library::Library::scan(&[root.path().to_path_buf()]);
         let library = library.expect("a library");
         let parsed = |bytes_max| -> serde_json::Value {
-            let document = document(&library, bytes_max, &|_| false).expect("JSON");
+            let document = document(&library, bytes_max, &packaging([])).expect("JSON");
             assert!(document.len() < bytes_max + 1000, "{}", document.len());
             serde_json::from_slice(&document).expect("JSON")
         };
@@ -223,10 +251,11 @@ mod tests {
         let entry = library.resolve("bad.mp4").expect("it is there");
         assert_eq!(entry.stream.learn(0, 0, b"no film"), None);
         let document: serde_json::Value = serde_json::from_slice(
-            &document(&library, TITLES_BYTES_MAX, &|_| false).expect("JSON"),
+            &document(&library, TITLES_BYTES_MAX, &packaging(["bad.mp4"])).expect("JSON"),
         )
         .expect("JSON");
-        assert_eq!(document["odd_count"], ODD_MAX + 1);
+        assert_eq!(document["odd_count"], ODD_MAX + 2);
+        assert_eq!(document["titles"][0]["packaged"], false);
         let odd = document["odd"].as_array().expect("a list");
         assert_eq!(odd.len(), ODD_MAX);
         let reason = odd[0]["reason"].as_str().expect("a reason");

@@ -9,7 +9,7 @@ use headlong_telemetry::degraded_parts::DegradedParts;
 
 use crate::devices;
 use crate::flash_attachment::TierHolder;
-use crate::http::{LookupThreads, MediaState};
+use crate::http::{HttpSettings, LookupThreads, MediaState};
 use crate::listeners::Listeners;
 use crate::run_error::RunError;
 use crate::start;
@@ -68,6 +68,9 @@ impl Prepared {
         };
         let pulls = Pulls::open(&config.pull, &config.folders(), &edge);
         let pulls = pulls.map_err(RunError::Pull)?;
+        let steering = config.steering();
+        let steering =
+            steering.map_err(|(key, text)| RunError::Steering(format!("{key}: {text}")))?;
         let engines = devices::engines(config, &library.devices(), !library.had_missing_root())?;
         let mut doors = Listeners::new(config.unix_mode);
         let media_listeners = doors.open_all(config, &mut inherited)?;
@@ -107,7 +110,10 @@ impl Prepared {
         pulls.attach(&devices);
         let lookups = LookupThreads::start(&library)?;
         let threads = start::connection_threads()?;
-        let settings = start::http_settings(config);
+        let settings = HttpSettings {
+            steering: steering.map(Arc::new),
+            ..start::http_settings(config)
+        };
         let pulls = Arc::new(pulls);
         let state = MediaState::new(library, lookups, devices, log, settings, pulls);
         Ok(Self {

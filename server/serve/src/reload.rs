@@ -110,8 +110,10 @@ impl Reloader {
                 ));
             }
         }
+        let now = self.state.settings();
         let settings = HttpSettings {
-            time_scale: self.state.settings().time_scale,
+            time_scale: now.time_scale,
+            steering: now.steering.clone(),
             ..start::http_settings(config)
         };
         self.state.reconfigure(settings);

@@ -84,7 +84,7 @@ impl RootAttachments {
         }
     }
 
-    /// Whether the root is to be attached: asked before each of its scans.
+    /// Whether the next scan of the root attaches it.
     pub(crate) fn is_wanted(&self, root: usize) -> bool {
         *self.roots[root].is_wanted.borrow()
     }

@@ -20,6 +20,9 @@ pub enum RunError {
     /// A path cannot be filled from its origin.
     #[error("{0}")]
     Pull(String),
+    /// Players cannot be steered.
+    #[error("{0}")]
+    Steering(String),
     /// An address is in use, or does not belong to this machine.
     #[error(transparent)]
     Bind(#[from] BindError),

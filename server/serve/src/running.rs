@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::admin::{serve_admin, serve_agent};
+use crate::admin::{sample_share, serve_admin, serve_agent};
 use crate::certificate_expiry;
 use crate::flash_attachment::{self, TierHolder};
 use crate::handover::Handover;
@@ -90,6 +90,9 @@ impl Running {
         let folder = StateFolder::new(config.state.clone(), Arc::clone(&degraded));
         for file in folder.records().iter() {
             file.read(&state.library);
+        }
+        if let Some(folder) = &config.state {
+            state.keep_fragments_in(folder);
         }
         let unscanned = Arc::new(PendingScans::new(state.library.roots()));
         let scanned = watch::Sender::new(0);
@@ -170,6 +173,8 @@ impl Running {
         );
         let view = Arc::new(view);
         let (admin_trigger, admin_signal) = shutdown();
+        let is_share_asked = config.agent.is_some() || state.settings().steering.is_some();
+        let sampler = is_share_asked.then(|| tokio::spawn(sample_share(Arc::clone(&view))));
         let agent = prepared.agent_listener.map(|listener| {
             let (view, signal) = (Arc::clone(&view), admin_signal.clone());
             tokio::spawn(serve_agent(listener, view, signal))
@@ -191,6 +196,7 @@ impl Running {
             addresses.all,
         ));
         let mut tasks = vec![ready, upkeep, late_flash];
+        tasks.extend(sampler);
         if let Some(certificates) = prepared.certificates.clone() {
             tasks.push(tokio::spawn(certificate_expiry::watch(certificates)));
         }

@@ -72,6 +72,8 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             .collect(),
         reply_fields: config.reply_fields.clone(),
         gzip: config.gzip.clone(),
+        // The description of a fleet is read once, by the caller.
+        steering: None,
         package_segment: config.package_segment,
         package_memory: config.package_memory,
         direct: config.direct,

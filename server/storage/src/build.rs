@@ -1,7 +1,6 @@
 //! Builds everything that a device thread owns: at start-up, and for each restart of the device.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use headlong_engine::{ConfigError, EngineConfig, Shard};
 use headlong_kernel::raw::{Pool, SendfileCacheSize};
@@ -9,6 +8,7 @@ use headlong_units::Bytes;
 
 use super::copier::Copier;
 use super::device_config::DeviceConfig;
+use super::device_flags::DeviceFlags;
 use super::engine::{DeviceProperties, EngineParts};
 use super::io::IoParts;
 use super::link::Link;
@@ -25,7 +25,7 @@ use crate::flash::FlashSource;
 pub(super) fn make(
     config: &DeviceConfig,
     engine: EngineConfig,
-    is_offline: Arc<AtomicBool>,
+    flags: Arc<DeviceFlags>,
 ) -> Result<DeviceThreadStart, StartError> {
     let name = &config.name;
     let wrong = |error| StartError::Config {
@@ -100,13 +100,13 @@ pub(super) fn make(
         open_files_max: config.open_files_max,
         io_mode: io.mode(),
         completions,
-        is_offline: Arc::clone(&is_offline),
+        flags: Arc::clone(&flags),
         learned: config.learned.clone(),
     };
     Ok(DeviceThreadStart {
         name: name.clone(),
         config: engine,
-        is_offline,
+        flags,
         memory,
         thread: DeviceThread::new(Link::new(parts, mailbox, keeper), io),
     })

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headlong_engine::{EngineConfig, Hints, ReaderIdentity, Request, StreamId, ViewerId};
+use headlong_engine::{
+    EngineConfig, Hints, ReaderIdentity, Request, Retention, StreamId, ViewerId,
+};
 
 use super::rig::{FileSource, ScratchDir, noise, small_device};
 use super::{Device, DeviceConfig, StreamSource};
@@ -35,11 +37,16 @@ impl TestTitle {
 }
 
 fn device(memory_mib: usize) -> Device {
+    device_that_keeps(Retention::Popularity, memory_mib)
+}
+
+fn device_that_keeps(retention: Retention, memory_mib: usize) -> Device {
     let small = small_device();
     let started = Device::start(DeviceConfig {
         engine: EngineConfig {
             memory_bytes: (memory_mib * MIB) as u64,
             piece_bytes: PIECE,
+            retention,
             ..small.engine
         },
         hot_bytes: 16 * MIB as u64,
@@ -171,7 +178,7 @@ fn pieces_with_cache_stay_cached_and_are_reread_if_evicted() {
     run(async {
         let scratch = ScratchDir::new();
         let (device, hot) = (
-            device(8),
+            device_that_keeps(Retention::Lru, 8),
             TestTitle::new(&scratch, 1, vec![noise(1, MIB / 2)]),
         );
         let whole = (0, MIB as u64 / 2);

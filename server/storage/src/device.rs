@@ -1,6 +1,6 @@
 //! Handle of a device: the interface between the rest of the server and the device thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -94,8 +94,8 @@ impl Device {
             .map_err(short)?;
         let aside_timeout = config.time_scale.wall(config.engine.read_timeout);
         let (engine, flash) = (config.engine, config.flash.clone());
-        let make = move |engine, is_offline| make(&config, engine, is_offline);
-        let first = make(engine, Arc::new(AtomicBool::new(false)))?;
+        let make = move |engine, flags| make(&config, engine, flags);
+        let first = make(engine, Arc::default())?;
         let shared = Arc::new(SupervisorShared::new(&first));
         let supervised = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -129,7 +129,12 @@ impl Device {
 
     /// Whether the device is out of service, as last reported by its thread.
     pub fn is_offline(&self) -> bool {
-        self.handle.shared.is_offline()
+        self.handle.shared.flags().is_offline()
+    }
+
+    /// Whether replies that are being sent hold most of the device's memory.
+    pub fn is_held_by_clients(&self) -> bool {
+        self.handle.shared.flags().is_held_by_clients()
     }
 
     /// Requests bytes. A stream unknown to the engine is first registered from `source`, on a

@@ -11,7 +11,6 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant as Clock;
 
 use headlong_device::DeviceCore;
@@ -24,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::StreamSource;
 use super::completion::Completion;
+use super::device_flags::DeviceFlags;
 use super::disk_read::DiskRead;
 use super::host::DiskHost;
 use super::io::IoMode;
@@ -59,7 +59,7 @@ pub(crate) struct EngineParts {
     pub(crate) open_files_max: usize,
     pub(crate) io_mode: IoMode,
     pub(crate) completions: Arc<Mailbox<Completion>>,
-    pub(crate) is_offline: Arc<AtomicBool>,
+    pub(crate) flags: Arc<DeviceFlags>,
     pub(crate) flash: Option<FlashSource>,
     /// State learned by the previous process.
     pub(crate) learned: Option<Arc<LearnedState>>,
@@ -92,7 +92,7 @@ impl DeviceEngine {
             open_files_max,
             io_mode,
             completions,
-            is_offline,
+            flags,
             flash,
             learned,
         } = parts;
@@ -112,7 +112,7 @@ impl DeviceEngine {
             submits: Vec::new(),
             receiver,
             ready: VecDeque::new(),
-            is_offline,
+            flags,
             flash: None,
             has_vacated: false,
         };
@@ -264,6 +264,8 @@ impl DeviceEngine {
 
     /// Completes the effects of a call to the core.
     fn settled(&mut self) {
+        let is_held = self.core.shard().is_memory_held_by_clients();
+        self.host.flags.set_held_by_clients(is_held);
         if std::mem::take(&mut self.host.has_vacated) {
             self.host.pool.vacate_copies();
         }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_device::flash::SsdJob;
@@ -17,6 +16,7 @@ use headlong_kernel::raw::{Lease, PieceIdentity, Pool};
 
 use super::StreamSource;
 use super::completion::Completion;
+use super::device_flags::DeviceFlags;
 use super::disk_read::DiskRead;
 use super::mailbox::Mailbox;
 use super::opener::Opener;
@@ -40,7 +40,7 @@ pub(crate) struct DiskHost {
     pub(crate) ready: VecDeque<Result<Piece, Failure>>,
     /// Shared copy of the health, for callers that must not query the disk while it is out of
     /// service.
-    pub(crate) is_offline: Arc<AtomicBool>,
+    pub(crate) flags: Arc<DeviceFlags>,
     /// Queue to the device's share of the flash tier.
     pub(crate) flash: Option<SsdQueue>,
     /// Whether memory was returned to the system since the last check.
@@ -68,8 +68,7 @@ impl DiskHost {
                 "device is offline: requests that need it are refused until it responds"
             ),
         }
-        self.is_offline
-            .store(state == DeviceState::Offline, Ordering::Relaxed);
+        self.flags.set_offline(state == DeviceState::Offline);
     }
 
     fn announce_ssd(&self, ssd: SsdId, before: SsdState, state: SsdState) {

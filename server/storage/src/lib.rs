@@ -19,6 +19,7 @@ mod copies_tests;
 mod delegation_lock;
 mod device;
 mod device_config;
+mod device_flags;
 #[cfg(test)]
 mod device_tests;
 mod disk_read;

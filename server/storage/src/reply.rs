@@ -47,6 +47,13 @@ pub struct PieceInfo {
     pub disk_time: Duration,
 }
 
+impl PieceInfo {
+    /// Whether both came from memory, from flash, or from the disk.
+    pub fn is_of_same_place(self, other: Self) -> bool {
+        (self.from_ram, self.from_flash) == (other.from_ram, other.from_flash)
+    }
+}
+
 /// Consecutive bytes of a reply, in the memory that the disk wrote them to. They count as sent when
 /// the piece is dropped; until then they occupy the reply's send window.
 pub struct Piece {

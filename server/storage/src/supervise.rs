@@ -8,13 +8,13 @@
 //! waits until every piece and every read of the old thread has released its memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use headlong_engine::EngineConfig;
 use headlong_kernel::raw::Pool;
 
+use super::device_flags::DeviceFlags;
 use super::link::Link;
 use super::start_error::StartError;
 use super::thread::DeviceThread;
@@ -30,7 +30,7 @@ const LASTING: Duration = Duration::from_secs(300);
 pub(crate) struct DeviceThreadStart {
     pub(crate) name: String,
     pub(crate) config: EngineConfig,
-    pub(crate) is_offline: Arc<AtomicBool>,
+    pub(crate) flags: Arc<DeviceFlags>,
     pub(crate) memory: Weak<Pool>,
     pub(crate) thread: DeviceThread,
 }
@@ -39,7 +39,7 @@ pub(crate) struct DeviceThreadStart {
 pub(crate) struct SupervisorShared {
     now: Mutex<CurrentThread>,
     stopped: Condvar,
-    is_offline: Arc<AtomicBool>,
+    flags: Arc<DeviceFlags>,
 }
 
 struct CurrentThread {
@@ -57,7 +57,7 @@ impl SupervisorShared {
                 is_stopped: false,
             }),
             stopped: Condvar::new(),
-            is_offline: Arc::clone(&first.is_offline),
+            flags: Arc::clone(&first.flags),
         }
     }
 
@@ -81,9 +81,8 @@ impl SupervisorShared {
         };
     }
 
-    /// Whether the device is out of service.
-    pub(crate) fn is_offline(&self) -> bool {
-        self.is_offline.load(Ordering::Relaxed)
+    pub(crate) fn flags(&self) -> &DeviceFlags {
+        &self.flags
     }
 
     /// Stops the device permanently.
@@ -122,7 +121,7 @@ impl SupervisorShared {
 pub(crate) fn supervise(
     first: DeviceThreadStart,
     shared: &SupervisorShared,
-    mut make: impl FnMut(EngineConfig, Arc<AtomicBool>) -> Result<DeviceThreadStart, StartError>,
+    mut make: impl FnMut(EngineConfig, Arc<DeviceFlags>) -> Result<DeviceThreadStart, StartError>,
 ) {
     let mut next = Some(first);
     let mut pause = PAUSE_MIN;
@@ -135,7 +134,7 @@ pub(crate) fn supervise(
             Ok(Err(error)) => tracing::error!(device, %error, "device thread failed"),
             Err(_) => tracing::error!(device, "device thread panicked"),
         }
-        shared.is_offline.store(true, Ordering::Relaxed);
+        shared.flags.set_offline(true);
         if began.elapsed() >= LASTING {
             pause = PAUSE_MIN;
         }
@@ -154,7 +153,7 @@ fn restart(
     device: &str,
     memory: &Weak<Pool>,
     shared: &SupervisorShared,
-    make: &mut impl FnMut(EngineConfig, Arc<AtomicBool>) -> Result<DeviceThreadStart, StartError>,
+    make: &mut impl FnMut(EngineConfig, Arc<DeviceFlags>) -> Result<DeviceThreadStart, StartError>,
 ) -> Option<DeviceThreadStart> {
     if memory.strong_count() > 0 {
         tracing::warn!(
@@ -163,7 +162,9 @@ fn restart(
         );
         return None;
     }
-    let start = match make(shared.config(), Arc::clone(&shared.is_offline)) {
+    // The pieces that were held are released with the old memory.
+    shared.flags.set_held_by_clients(false);
+    let start = match make(shared.config(), Arc::clone(&shared.flags)) {
         Ok(start) => start,
         Err(error) => {
             tracing::error!(device, "{error}");
@@ -176,7 +177,7 @@ fn restart(
         return None;
     }
     drop(now);
-    shared.is_offline.store(false, Ordering::Relaxed);
+    shared.flags.set_offline(false);
     tracing::info!(device, "device restarted");
     Some(start)
 }
@@ -209,6 +210,20 @@ mod tests {
     }
 
     #[test]
+    fn restarted_device_is_not_held_by_clients() {
+        let config = small_device();
+        let first = make(&config, config.engine, Arc::default()).expect("made");
+        let shared = SupervisorShared::new(&first);
+        drop(first);
+        shared.flags().set_held_by_clients(true);
+        let restarted = restart("test", &Weak::new(), &shared, &mut |engine, flags| {
+            make(&config, engine, flags)
+        });
+        assert!(restarted.is_some());
+        assert!(!shared.flags().is_held_by_clients());
+    }
+
+    #[test]
     fn device_goes_offline_and_restarts_after_its_thread_ends() {
         let config = small_device();
         let mut first = make(&config, config.engine, Arc::default()).expect("made");
@@ -218,12 +233,12 @@ mod tests {
         let supervised = Arc::clone(&shared);
         let seen = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
-            supervise(first, &supervised, move |engine, is_offline| {
-                assert!(seen.is_offline(), "offline until it restarts");
-                make(&config, engine, is_offline)
+            supervise(first, &supervised, move |engine, flags| {
+                assert!(seen.flags().is_offline(), "offline until it restarts");
+                make(&config, engine, flags)
             });
         });
-        while Arc::ptr_eq(&before, &shared.current()) || shared.is_offline() {
+        while Arc::ptr_eq(&before, &shared.current()) || shared.flags().is_offline() {
             std::thread::sleep(Duration::from_millis(10));
         }
         let (answer, answered) = tokio::sync::oneshot::channel();

@@ -76,7 +76,6 @@ impl DeviceThread {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
     use std::time::Duration;
 
     use headlong_engine::{
@@ -139,7 +138,7 @@ mod tests {
             open_files_max: 8,
             io_mode: IoMode::Pread,
             completions: Arc::clone(&completions),
-            is_offline: Arc::new(AtomicBool::new(false)),
+            flags: Arc::default(),
             flash: None,
             learned: None,
         };

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use headlong_vdisk::{DiskFile, Error, Fault, FileOptions, FileSystem, VirtualDisk};
 
-pub use model::{Drive, DriveModel, Rotation};
-pub use trace::{Record, Run, Trace};
+pub use model::{Drive, DriveModel};
+pub use trace::{Record, Trace};
 
 /// The disk's file. Dropping it fails all queued requests with errors, unmounts, and waits for its
 /// threads.
@@ -40,10 +40,6 @@ pub struct Counters {
     pub written_bytes: u64,
     /// Requests answered with an error.
     pub errors: u64,
-    /// Most requests outstanding at once.
-    pub outstanding_max: usize,
-    /// Requests that found the trace full.
-    pub untraced: u64,
 }
 
 impl SlowDisk {
@@ -176,14 +172,7 @@ impl SlowDisk {
             writes: counters.writes.requests,
             written_bytes: counters.writes.bytes,
             errors: counters.errors,
-            outstanding_max: counters.outstanding_max,
-            untraced: counters.untraced,
         }
-    }
-
-    /// Bytes of the requests that are queued or in service.
-    pub fn outstanding_bytes(&self) -> u64 {
-        self.file().outstanding_bytes()
     }
 
     /// Model time since the disk was created: the clock of the trace.

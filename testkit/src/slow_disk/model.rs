@@ -1,17 +1,15 @@
 //! A simple drive with one arm, whose times can be computed by hand.
 //!
 //! A request that begins where the last one ended costs only its transfer. Any other costs a seek,
-//! with the curve `settle + (full - settle) * sqrt(distance / capacity)`, and half a turn (or a
-//! seeded share of one turn). Requests are served one at a time in order of arrival, except that
-//! one that continues the last goes first. There are no zones and no track buffer.
+//! with the curve `settle + (full - settle) * sqrt(distance / capacity)`, and half a turn. Requests
+//! are served one at a time in order of arrival, except that one that continues the last goes first.
+//! There are no zones and no track buffer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use headlong_drive::{Completion, Refusal, Request, RequestId, SECTOR_BYTES, ServiceTimeBreakdown};
 use headlong_units::Instant;
-
-use crate::seed::Seed;
 
 /// Limit on consecutive requests that continue the previous one, before the oldest is served.
 const CONTINUED_MAX: u32 = 64;
@@ -30,19 +28,8 @@ pub struct DriveModel {
     pub settle: Duration,
     /// Longest seek.
     pub full_stroke: Duration,
-    /// Time of one turn.
+    /// Time of one turn, of which a request that does not continue the last one waits half.
     pub turn: Duration,
-    /// Rotational delay.
-    pub rotation: Rotation,
-}
-
-/// Rotational delay of a request that does not continue the last one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rotation {
-    /// Always half a turn.
-    HalfTurn,
-    /// Uniformly distributed over a turn, from this seed.
-    Seeded(u64),
 }
 
 impl DriveModel {
@@ -55,7 +42,6 @@ impl DriveModel {
         settle: Duration::from_millis(1),
         full_stroke: Duration::from_millis(27),
         turn: Duration::from_micros(11_111),
-        rotation: Rotation::HalfTurn,
     };
 
     /// Time to move the arm over `distance` bytes.
@@ -82,7 +68,6 @@ impl DriveModel {
 pub struct Drive {
     model: DriveModel,
     head: u64,
-    seed: Seed,
     queue: VecDeque<(RequestId, Request, Instant)>,
     continued: u32,
     active: Option<Completion>,
@@ -92,14 +77,9 @@ pub struct Drive {
 impl Drive {
     /// A drive with its arm at the outer edge.
     pub fn new(model: DriveModel) -> Self {
-        let seed = match model.rotation {
-            Rotation::HalfTurn => 0,
-            Rotation::Seeded(seed) => seed,
-        };
         Self {
             model,
             head: 0,
-            seed: Seed::new(seed),
             queue: VecDeque::new(),
             continued: 0,
             active: None,
@@ -118,12 +98,8 @@ impl Drive {
             ..ServiceTimeBreakdown::default()
         };
         if distance > 0 {
-            let rotation = match self.model.rotation {
-                Rotation::HalfTurn => self.model.turn / 2,
-                Rotation::Seeded(_) => self.model.turn.mul_f64(self.seed.unit()),
-            };
             parts.seek = model_duration(self.model.seek_time(distance));
-            parts.rotation = model_duration(rotation);
+            parts.rotation = model_duration(self.model.turn / 2);
         }
         (parts, distance == 0)
     }
@@ -248,23 +224,6 @@ mod tests {
         assert!(times[0] >= MODEL.settle);
         assert_eq!(times[5], MODEL.full_stroke);
         assert_eq!(MODEL.seek_time(1 << 40), MODEL.full_stroke);
-    }
-
-    #[test]
-    fn seeded_rotation_is_bounded_and_reproducible() {
-        let model = DriveModel {
-            rotation: Rotation::Seeded(9),
-            ..MODEL
-        };
-        let run = || {
-            let mut drive = Drive::new(model);
-            (1..100u64)
-                .map(|n| service(&mut drive, (n * 7_919) % 1_000 * 4096, 4096))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(run(), run());
-        let most = model.full_stroke + model.turn + model.transfer_time(4096);
-        assert!(run().iter().all(|time| *time <= most));
     }
 
     #[test]

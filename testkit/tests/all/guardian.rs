@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headlong_testkit::slow_disk::{DriveModel, SlowDisk};
-use headlong_testkit::{BlockDevice, Scratch, leftovers, pattern, scratch};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use headlong_testkit::{BlockDevice, Scratch, leftovers, scratch};
+use rustix::process::{Pid, Signal, kill_process};
 
 const MIB: u64 = 1 << 20;
 const COMPRESSION: f64 = 20.0;
@@ -162,31 +162,6 @@ impl Made {
 fn runs(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").starts_with(" Z"))
-}
-
-#[test]
-fn killed_process_leaves_nothing_and_spares_others() {
-    if !SlowDisk::available_or_skip("killed_process_leaves_nothing_and_spares_others") {
-        return;
-    }
-    let neighbour = device();
-    let path = neighbour.root().join("title.bin");
-    pattern::write_file(&path, 3, MIB).expect("fill");
-    let ours = Scratch::new("parent").expect("a folder");
-    let below = ours.directory("100% of a\tname").expect("a folder");
-    for signal in [Signal::KILL, Signal::TERM] {
-        let made = Made::new(&ours, &below, &[]);
-        kill_process(made.pid(), signal).expect("kill");
-        made.check_gone();
-    }
-    // As Ctrl-C does: to the whole process group.
-    let made = Made::new(&ours, &below, &[]);
-    kill_process_group(made.pid(), Signal::INT).expect("kill");
-    made.check_gone();
-
-    neighbour.start().expect("an intact neighbour");
-    let data = fs::read(&path).expect("read");
-    pattern::verify(3, 0, &data).expect("right bytes");
 }
 
 #[test]

@@ -67,9 +67,15 @@ impl Cluster {
         let titles: Vec<Title> = titles.collect();
         let free = || -> Vec<SocketAddr> { (0..count).map(|_| free_address()).collect() };
         let (agents, addresses) = (free(), free());
-        let peers = addresses.iter();
-        let peers: Vec<String> = peers.map(|at| format!("http://{at}/vod/")).collect();
-        let peers = format!("peers = {peers:?}\n");
+        let boxes = addresses.iter().enumerate();
+        // No box asks for the admin address of another.
+        let boxes = boxes.map(|(number, address)| {
+            format!("[box.{number}]\naddress = \"{address}\"\nadmin = \"127.0.0.1:1\"\n")
+        });
+        let description = scratch.path().join("peers.toml");
+        let text = format!("title = \"file\"\n{}", boxes.collect::<String>());
+        std::fs::write(&description, text).expect("written");
+        let fleet = format!("fleet = {description:?}\n");
         let url = format!("http://{}/o/", origin.address());
         let start = |number: usize| {
             let folder = scratch.path().join(format!("box-{number}"));
@@ -90,7 +96,7 @@ impl Cluster {
             let server = ServerBuilder::new([folder.join("a"), folder.join("b")])
                 .memory("64MiB")
                 .config(&own)
-                .config(&edge::settings(&url, &folder.join("edge"), &peers))
+                .config(&edge::settings(&url, &folder.join("edge"), &fleet))
                 .address(addresses[number])
                 .start();
             ClusterBox {
@@ -142,7 +148,7 @@ impl Cluster {
     }
 
     /// Replies of each box.
-    fn answered(&self) -> Vec<u64> {
+    pub fn answered(&self) -> Vec<u64> {
         let boxes = self.boxes.iter();
         boxes.map(|one| one.server.replies()).collect()
     }

@@ -6,12 +6,10 @@
 //! their code, so that a check that examines nothing cannot pass.
 
 pub mod arrows;
-pub mod circles;
 pub mod dependencies;
 pub mod documents;
 pub mod features;
 pub mod map;
-pub mod modules;
 pub mod purity;
 pub mod source;
 pub mod tidy;

@@ -11,7 +11,7 @@ import { mayPass, outcome, resumeFrom } from '../pure/setback';
 import { Standstill } from '../pure/standstill';
 import { routeHash } from '../pure/route';
 import { explain, ofContainer, ofPlainFile, type Answer, type PlayerError, type Trouble } from '../pure/trouble';
-import { Controls, KEYS } from './controls';
+import { Menus } from './menus';
 import type { Engine } from './engine';
 import { Gauges } from './gauges';
 import { Subtitles } from './subtitles';
@@ -76,11 +76,11 @@ class PlayerPage implements Page {
   #id: string;
   /** The folder that shows the title. */
   #back = '#/';
-  #video = h('video', { playsinline: true, preload: 'auto', tabindex: -1 });
+  #video = h('video', { playsinline: true, preload: 'auto', controls: true });
   #spinner = h('div', { class: 'spinner', hidden: true, role: 'status' }, h('span', {}, 'Loading'));
   #trouble = h('div', { class: 'trouble', role: 'alert', hidden: true });
   #stage = h('div', { class: 'stage' }, this.#video, this.#spinner, this.#trouble);
-  #controls = new Controls(this.#video, this.#stage);
+  #menus = new Menus();
   /** Of a packaged title, for other players. */
   #addresses = h('p', { class: 'facts-line' });
   #gauges: Gauges | null = null;
@@ -97,7 +97,6 @@ class PlayerPage implements Page {
 
   constructor(id: string) {
     this.#id = id;
-    this.#stage.append(this.#controls.element);
     // A missing file makes the player retry, and raise the error again.
     this.#video.addEventListener('seeking', () => (this.#setback = null));
     window.headlong.video = this.#video;
@@ -144,16 +143,11 @@ class PlayerPage implements Page {
         'div',
         { class: 'screen' },
         this.#stage,
+        this.#menus.element,
         h('h1', {}, title.name),
         h('p', { class: 'facts-line' }, facts.join(' · '), ' ', h('code', {}, title.path)),
         title.odd === null ? null : h('p', { class: 'facts-line' }, `The server reports: ${title.odd}.`),
         title.packaged ? this.#addresses : null,
-        h(
-          'details',
-          { class: 'keys' },
-          h('summary', {}, 'Keys'),
-          h('dl', {}, ...KEYS.flatMap(([keys, what]) => [h('dt', {}, keys), h('dd', {}, what)])),
-        ),
       ),
       this.#gauges.element,
     );
@@ -205,15 +199,15 @@ class PlayerPage implements Page {
         this.#setback = { error, end_s: this.#video.currentTime + ahead_s, tell };
         engine.retrySoon();
       });
-      this.#controls.use(engine);
+      this.#menus.use(engine);
       await engine.load(url, title.kind, this.#from_s);
       this.#texts?.close();
       this.#texts = new Subtitles(this.#video);
       void this.#texts.add(title.texts.map((one) => ({ ...one, url: mediaUrl(base, one.path) })));
-      this.#controls.paintMenus();
+      this.#menus.paint();
       this.#load(false);
       // A browser may refuse autoplay; the play button remains.
-      await this.#video.play().catch(() => this.#controls.paint());
+      await this.#video.play().catch(() => undefined);
     } catch (error) {
       if (!this.#closed) await tell(error);
     }
@@ -290,7 +284,6 @@ class PlayerPage implements Page {
     this.#closed = true;
     this.#rest();
     this.#texts?.close();
-    this.#controls.close();
     this.#video.pause();
     void this.#engine?.close();
     delete window.headlong.video;

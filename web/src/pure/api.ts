@@ -4,23 +4,92 @@
  * newer than itself.
  */
 
-export type TitleKind = 'hls' | 'dash' | 'file';
+type Json = Record<string, unknown>;
+type Decoder<T> = (value: unknown) => T;
+type Decoded<D> = D extends Decoder<infer T> ? T : never;
 
-export interface Title {
-  id: string;
-  name: string;
-  kind: TitleKind;
-  path: string;
-  duration_s: number | null;
-  bit_rates_bps: number[];
-  bytes: number | null;
-  poster: string | null;
+function object(value: unknown): Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
+}
+
+/** An object with these fields, each with its decoder. */
+function fields<F extends Record<string, Decoder<unknown>>>(of: F): Decoder<{ [K in keyof F]: Decoded<F[K]> }> {
+  return (value) => {
+    const given = object(value);
+    const decoded = Object.entries(of).map(([name, one]) => [name, one(given[name])]);
+    return Object.fromEntries(decoded) as { [K in keyof F]: Decoded<F[K]> };
+  };
+}
+
+function list<T>(one: Decoder<T>): Decoder<T[]> {
+  return (value) => (Array.isArray(value) ? value.map((item) => one(item)) : []);
+}
+
+function orNull<T>(one: Decoder<T>): Decoder<T | null> {
+  return (value) => (value === null || value === undefined ? null : one(value));
+}
+
+function oneOf<const T extends string>(known: readonly T[], otherwise: NoInfer<T>): Decoder<T> {
+  return (value) => known.find((name) => name === value) ?? otherwise;
+}
+
+function numberOrNull(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) ? value : null;
+}
+
+function number(value: unknown): number {
+  return numberOrNull(value) ?? 0;
+}
+
+function string(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function stringOrNull(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+function flag(value: unknown): boolean {
+  return value === true;
+}
+
+const titleFields = fields({
+  id: string,
+  name: string,
+  kind: oneOf(['hls', 'dash', 'file'], 'file'),
+  path: string,
+  duration_s: numberOrNull,
+  bit_rates_bps: list(number),
+  bytes: numberOrNull,
+  poster: stringOrNull,
   /** Subtitles beside a plain file. */
-  texts: { path: string; language: string | null }[];
+  texts: list(fields({ path: string, language: stringOrNull })),
   /** Whether the server makes HLS and DASH from it. */
-  packaged: boolean;
+  packaged: flag,
   /** The server's remark about a defect of the file. */
-  odd: string | null;
+  odd: stringOrNull,
+});
+
+export type Title = Decoded<typeof titleFields>;
+
+function decodeTitle(value: unknown): Title {
+  const title = titleFields(value);
+  const { path } = title;
+  return {
+    ...title,
+    id: title.id || path,
+    name: title.name || path || 'untitled',
+    bit_rates_bps: title.bit_rates_bps.filter((rate) => rate > 0),
+  };
+}
+
+export function decodeLibrary(value: unknown): Title[] {
+  return list(decodeTitle)(object(value)['titles']);
+}
+
+/** The number of titles of a library, listed or not; 0 if the answer does not contain it. */
+export function decodeTitleCount(value: unknown): number {
+  return number(object(value)['title_count']);
 }
 
 /** Counters that only grow while a server runs, in the order of `/status`. */
@@ -58,151 +127,17 @@ export const COUNTERS = [
 export type Counter = (typeof COUNTERS)[number];
 export type Counters = Record<Counter, number>;
 
+function decodeCounters(value: unknown): Counters {
+  const given = object(value);
+  return Object.fromEntries(COUNTERS.map((name) => [name, number(given[name])])) as Counters;
+}
+
 /** Classes of memory in the page's stacking order. */
 export const MEMORY_CLASSES = ['sending', 'unread', 'filling', 'read', 'free'] as const;
 export type MemoryClass = (typeof MEMORY_CLASSES)[number];
 
 export interface Memory extends Record<MemoryClass, number> {
   budget: number;
-}
-
-export interface Queue {
-  jobs: number;
-  jobs_demanded: number;
-  jobs_overdue: number;
-  outstanding_reads: number;
-  head_physical_bytes: number | null;
-  positions_bytes: number[];
-}
-
-export interface Viewer {
-  viewer: string;
-  path: string;
-  bit_rate_bps: number | null;
-  pace_bps: number;
-  length_bytes: number;
-  unread_bytes: number;
-  prefetch_bytes: number;
-  slack_ms: number;
-}
-
-/** States of an SSD of the flash tier, the best first. */
-export const SSD_STATES = ['online', 'read-only', 'slow', 'offline'] as const;
-export type SsdState = (typeof SSD_STATES)[number];
-
-/** A device's part of the flash tier. */
-export interface Flash {
-  is_recovering: boolean;
-  capacity_bytes: number;
-  filled_bytes: number;
-  /** Largest number of bytes written per day, and the remainder now. */
-  budget_bytes: number;
-  budget_left_bytes: number;
-  reads_wrong: number;
-  reads_failed: number;
-  ssds: { path: string; state: SsdState; read_ms: number }[];
-}
-
-export type DeviceState = 'online' | 'failing' | 'offline';
-
-export interface Device {
-  name: string;
-  roots: string[];
-  state: DeviceState;
-  rotational: boolean;
-  io: string;
-  capacity_bytes: number | null;
-  policy: {
-    name: string;
-    reference_bytes: number | null;
-    reference_bit_rate_bps: number | null;
-    /** The controller of the reference size, and its reason; null if the size is configured. */
-    control: { name: string; target_bytes: number | null; reason_text: string } | null;
-  };
-  order: string;
-  retention: string;
-  memory: Memory;
-  queue: Queue;
-  counters: Counters;
-  chains: { live: number; shown: Viewer[] };
-  /** Null without a flash tier. */
-  flash: Flash | null;
-}
-
-export interface Status {
-  version: string;
-  /** Distinguishes runs of the server. */
-  started_unix_ms: number;
-  /** Time since the start, by a monotonic clock. */
-  uptime_ms: number;
-  state: 'serving' | 'draining';
-  media_addresses: string[];
-  connections: { open: number; requests_active: number };
-  totals: { requests: number; bytes_sent: number };
-  devices: Device[];
-}
-
-type Json = Record<string, unknown>;
-
-function object(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
-}
-
-function list<T>(value: unknown, one: (item: unknown) => T): T[] {
-  return Array.isArray(value) ? value.map(one) : [];
-}
-
-function numberOrNull(value: unknown): number | null {
-  return typeof value === 'number' && Number.isFinite(value) ? value : null;
-}
-
-function number(value: unknown): number {
-  return numberOrNull(value) ?? 0;
-}
-
-function string(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function stringOrNull(value: unknown): string | null {
-  return typeof value === 'string' && value !== '' ? value : null;
-}
-
-function oneOf<T extends string>(value: unknown, known: readonly T[], otherwise: T): T {
-  return known.find((name) => name === value) ?? otherwise;
-}
-
-export function decodeLibrary(value: unknown): Title[] {
-  return list(object(value)['titles'], (item) => {
-    const title = object(item);
-    const path = string(title['path']);
-    return {
-      id: string(title['id']) || path,
-      name: string(title['name']) || path || 'untitled',
-      kind: oneOf(title['kind'], ['hls', 'dash', 'file'], 'file'),
-      path,
-      duration_s: numberOrNull(title['duration_s']),
-      bit_rates_bps: list(title['bit_rates_bps'], number).filter((rate) => rate > 0),
-      bytes: numberOrNull(title['bytes']),
-      poster: stringOrNull(title['poster']),
-      texts: list(title['texts'], (item) => {
-        const text = object(item);
-        return { path: string(text['path']), language: stringOrNull(text['language']) };
-      }),
-      packaged: title['packaged'] === true,
-      odd: stringOrNull(title['odd']),
-    };
-  });
-}
-
-/** The number of titles of a library, listed or not; 0 if the answer does not contain it. */
-export function decodeTitleCount(value: unknown): number {
-  return number(object(value)['title_count']);
-}
-
-function decodeCounters(value: unknown): Counters {
-  const given = object(value);
-  return Object.fromEntries(COUNTERS.map((name) => [name, number(given[name])])) as Counters;
 }
 
 function decodeMemory(value: unknown): Memory {
@@ -214,108 +149,100 @@ function decodeMemory(value: unknown): Memory {
   return { ...classes, budget: numberOrNull(given['budget_bytes']) ?? sum };
 }
 
-function decodeViewer(value: unknown): Viewer {
-  const given = object(value);
-  return {
-    viewer: string(given['viewer']),
-    path: string(given['path']),
-    bit_rate_bps: numberOrNull(given['bit_rate_bps']),
-    pace_bps: number(given['pace_bps']),
-    length_bytes: number(given['length_bytes']),
-    unread_bytes: number(given['unread_bytes']),
-    prefetch_bytes: number(given['prefetch_bytes']),
-    slack_ms: number(given['slack_ms']),
-  };
+const decodeViewer = fields({
+  viewer: string,
+  path: string,
+  bit_rate_bps: numberOrNull,
+  pace_bps: number,
+  length_bytes: number,
+  unread_bytes: number,
+  prefetch_bytes: number,
+  slack_ms: number,
+});
+
+export type Viewer = Decoded<typeof decodeViewer>;
+
+function decodeChains(value: unknown): { live: number; shown: Viewer[] } {
+  const chains = fields({ live: numberOrNull, shown: list(decodeViewer) })(value);
+  return { ...chains, live: chains.live ?? chains.shown.length };
 }
 
-function decodeControl(given: unknown): Device['policy']['control'] {
-  if (given === null || given === undefined) return null;
-  const control = object(given);
-  return {
-    name: string(control['name']),
-    target_bytes: numberOrNull(control['target_bytes']),
-    reason_text: string(control['reason_text']),
-  };
-}
+/** States of an SSD of the flash tier, the best first. */
+export const SSD_STATES = ['online', 'read-only', 'slow', 'offline'] as const;
+export type SsdState = (typeof SSD_STATES)[number];
 
-function decodeFlash(value: unknown): Flash | null {
-  if (value === null || value === undefined) return null;
-  const given = object(value);
-  return {
-    is_recovering: given['is_recovering'] === true,
-    capacity_bytes: number(given['capacity_bytes']),
-    filled_bytes: number(given['filled_bytes']),
-    budget_bytes: number(given['budget_bytes']),
-    budget_left_bytes: number(given['budget_left_bytes']),
-    reads_wrong: number(given['reads_wrong']),
-    reads_failed: number(given['reads_failed']),
-    ssds: list(given['ssds'], (item) => {
-      const ssd = object(item);
-      return {
-        path: string(ssd['path']),
-        // An unknown state must not be shown as healthy.
-        state: oneOf(ssd['state'], SSD_STATES, 'offline'),
-        read_ms: number(ssd['read_ms']),
-      };
-    }),
-  };
-}
+/** A device's part of the flash tier. */
+const decodeFlash = fields({
+  is_recovering: flag,
+  capacity_bytes: number,
+  filled_bytes: number,
+  /** Largest number of bytes written per day, and the remainder now. */
+  budget_bytes: number,
+  budget_left_bytes: number,
+  reads_wrong: number,
+  reads_failed: number,
+  // An unknown state must not be shown as healthy.
+  ssds: list(fields({ path: string, state: oneOf(SSD_STATES, 'offline'), read_ms: number })),
+});
 
-function decodeDevice(value: unknown): Device {
-  const given = object(value);
-  const policy = object(given['policy']);
-  const queue = object(given['queue']);
-  const chains = object(given['chains']);
-  const shown = list(chains['shown'], decodeViewer);
-  return {
-    name: string(given['name']) || 'device',
-    roots: list(given['roots'], string),
-    state: oneOf(given['state'], ['online', 'failing', 'offline'], 'online'),
-    rotational: given['rotational'] === true,
-    io: string(given['io']),
-    // The server reports 0 for a disk of unknown size.
-    capacity_bytes: number(given['capacity_bytes']) || null,
-    policy: {
-      name: string(policy['name']),
-      reference_bytes: numberOrNull(policy['reference_bytes']),
-      reference_bit_rate_bps: numberOrNull(policy['reference_bit_rate_bps']),
-      control: decodeControl(policy['control']),
-    },
-    order: string(given['order']),
-    retention: string(given['retention']),
-    memory: decodeMemory(given['memory']),
-    queue: {
-      jobs: number(queue['jobs']),
-      jobs_demanded: number(queue['jobs_demanded']),
-      jobs_overdue: number(queue['jobs_overdue']),
-      outstanding_reads: number(queue['outstanding_reads']),
-      head_physical_bytes: numberOrNull(queue['head_physical_bytes']),
-      positions_bytes: list(queue['positions_bytes'], number),
-    },
-    counters: decodeCounters(given['counters']),
-    chains: { live: numberOrNull(chains['live']) ?? shown.length, shown },
-    flash: decodeFlash(given['flash']),
-  };
-}
+export type Flash = Decoded<typeof decodeFlash>;
 
-export function decodeStatus(value: unknown): Status {
-  const given = object(value);
-  const connections = object(given['connections']);
-  const totals = object(given['totals']);
-  const started_unix_ms = number(given['started_unix_ms']);
+const decodeQueue = fields({
+  jobs: number,
+  jobs_demanded: number,
+  jobs_overdue: number,
+  outstanding_reads: number,
+  head_physical_bytes: numberOrNull,
+  positions_bytes: list(number),
+});
+
+export type Queue = Decoded<typeof decodeQueue>;
+
+const decodeDevice = fields({
+  name: (value) => string(value) || 'device',
+  roots: list(string),
+  state: oneOf(['online', 'failing', 'offline'], 'online'),
+  rotational: flag,
+  io: string,
+  // The server reports 0 for a disk of unknown size.
+  capacity_bytes: (value) => number(value) || null,
+  policy: fields({
+    name: string,
+    reference_bytes: numberOrNull,
+    reference_bit_rate_bps: numberOrNull,
+    /** The controller of the reference size, and its reason; null if the size is configured. */
+    control: orNull(fields({ name: string, target_bytes: numberOrNull, reason_text: string })),
+  }),
+  order: string,
+  retention: string,
+  memory: decodeMemory,
+  queue: decodeQueue,
+  counters: decodeCounters,
+  chains: decodeChains,
+  /** Null without a flash tier. */
+  flash: orNull(decodeFlash),
+});
+
+export type Device = Decoded<typeof decodeDevice>;
+
+const statusFields = fields({
+  version: string,
+  /** Distinguishes runs of the server. */
+  started_unix_ms: number,
+  /** Time since the start, by a monotonic clock. */
+  uptime_ms: numberOrNull,
+  state: oneOf(['serving', 'draining'], 'serving'),
+  media_addresses: list(string),
+  connections: fields({ open: number, requests_active: number }),
+  totals: fields({ requests: number, bytes_sent: number }),
+  devices: list(decodeDevice),
+});
+
+export type Status = Decoded<typeof decodeStatus>;
+
+export function decodeStatus(value: unknown) {
+  const status = statusFields(value);
   // Older servers report only times of day.
-  const by_day_ms = number(given['now_unix_ms']) - started_unix_ms;
-  return {
-    version: string(given['version']),
-    started_unix_ms,
-    uptime_ms: Math.max(0, numberOrNull(given['uptime_ms']) ?? by_day_ms),
-    state: oneOf(given['state'], ['serving', 'draining'], 'serving'),
-    media_addresses: list(given['media_addresses'], string),
-    connections: {
-      open: number(connections['open']),
-      requests_active: number(connections['requests_active']),
-    },
-    totals: { requests: number(totals['requests']), bytes_sent: number(totals['bytes_sent']) },
-    devices: list(given['devices'], decodeDevice),
-  };
+  const by_day_ms = number(object(value)['now_unix_ms']) - status.started_unix_ms;
+  return { ...status, uptime_ms: Math.max(0, status.uptime_ms ?? by_day_ms) };
 }

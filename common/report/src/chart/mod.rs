@@ -8,6 +8,7 @@ mod data;
 mod frame;
 mod lines;
 mod points;
+mod published;
 mod svg;
 
 pub use axis::{Axis, group_thousands};
@@ -15,6 +16,7 @@ pub use bars::{Bar, Bars};
 pub use boxes::Boxes;
 pub use bubbles::Bubbles;
 pub use points::{Chart, Point, Series};
+pub use published::{divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates};
 
 pub(crate) use data::percent_encoded;
 

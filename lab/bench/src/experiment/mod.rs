@@ -129,15 +129,11 @@ pub struct NetworkSettings {
     /// TCP congestion control. BBR only on purpose: with BBR, nginx with `tcp_nopush` takes three
     /// times the CPU.
     pub congestion_control: String,
-    /// The link shared by all replies of the server, in bits per second of model time; unlimited if
-    /// `None`. A token bucket of `tc`, in addition to the viewers' own links.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
-    pub link: Option<BitRate>,
 }
 
 /// Serializes a bit rate with its unit.
-pub(crate) fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S::Ok, S::Error> {
-    match link {
+pub(crate) fn as_text<S: Serializer>(rate: &Option<BitRate>, to: S) -> Result<S::Ok, S::Error> {
+    match rate {
         Some(rate) => to.collect_str(rate),
         None => to.serialize_none(),
     }
@@ -383,7 +379,6 @@ impl Default for Experiment {
             kernel: BlockQueueSettings::default(),
             network: NetworkSettings {
                 congestion_control: "reno".to_owned(),
-                link: None,
             },
             phases: PhaseDurations {
                 ramp_up: Duration::from_secs(300),
@@ -547,13 +542,6 @@ impl ExperimentCell {
         let said = self.server.rate_start.get(&self.workload_name).copied();
         said.or(self.workload.rate)
             .unwrap_or(RATE_START_MIB * 1_048_576.0)
-    }
-
-    /// The same pair with another starting rate, in bytes per second.
-    pub fn starting_at(mut self, rate: f64) -> Self {
-        let starts = &mut self.server.rate_start;
-        starts.insert(self.workload_name.clone(), rate);
-        self
     }
 
     /// Overrides of the workload's specification.

@@ -86,7 +86,6 @@ fn rows() -> Rows<Experiment> {
     rows.add("files.file_system", one_of(FILE_SYSTEMS), |e| &mut e.files.file_system, "");
     let network = "network.congestion_control";
     rows.add(network, text(), |e| &mut e.network.congestion_control, "");
-    rows.add("network.link", some_rate().optional(), |e| &mut e.network.link, "");
     rows.add("search.stalled", share().optional(), |e| &mut e.search.quality.stalled_max, "");
     rows.add("search.bit_rate", some_rate().optional(), |e| &mut e.search.quality.bit_rate_min, "");
     rows.add("search.failures", share(), |e| &mut e.search.failures_max, "");

@@ -133,28 +133,6 @@ fn climb_determines_length_of_run() {
 }
 
 #[test]
-fn rejects_adaptive_players_with_climb() {
-    let climb = "[climb]\nfill_rate = \"5MiB/s\"\nfrom = \"10MiB/s\"\n";
-    let adapting = SMALL.replace("youtube-sd", "dash-vod");
-    let told =
-        "workload.sd.preset: `dash-vod` has players that adapt, which cannot be with [climb]";
-    let file = Path::new("x.toml");
-    let mistakes = |text: &str| {
-        let checked = read(text).expect("well formed").check_workloads(file);
-        checked.err().map(|mistakes| mistakes.to_string())
-    };
-    assert_eq!(mistakes(&adapting), None);
-    assert_eq!(mistakes(&format!("{SMALL}{climb}")), None);
-    let refused = mistakes(&format!("{adapting}{climb}")).expect("a mistake");
-    assert!(refused.contains(told), "{refused}");
-    assert_eq!(refused.lines().count(), 1, "{refused}");
-    // Combined with a mistake of another kind.
-    let both = read(&format!("nmae = \"x\"\n{adapting}{climb}")).expect_err("two slips");
-    let both = both.to_string();
-    assert!(both.contains("nmae") && both.contains(told), "{both}");
-}
-
-#[test]
 fn flash_tier_is_default_for_headlong_only() {
     let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"100GB\"\nwarm = true\n\
                 policy = \"lru\"\nwrite_per_day = \"30GB\"\n";
@@ -228,24 +206,6 @@ fn accepts_preload_and_mount_for_other_servers_only() {
     ] {
         let mistakes = cell(&wrong).expect_err("wrong").to_string();
         assert!(mistakes.contains("server.nginx.mount"), "{mistakes}");
-    }
-}
-
-#[test]
-fn link_is_a_rate_recorded_only_if_set() {
-    let shared = read(&format!("{SMALL}[network]\nlink = \"1Gbps\"\n")).expect("right");
-    assert_eq!(shared.network.link.map(|rate| rate.0), Some(1_000_000_000));
-    let settings_json = |experiment: &Experiment| serde_json::json!(experiment.network);
-    assert_eq!(settings_json(&shared)["link"], "1000000kbps");
-    let alone = read(SMALL).expect("right");
-    assert_eq!(
-        settings_json(&alone),
-        serde_json::json!({"congestion_control": "reno"})
-    );
-    for wrong in ["0bps", "fast", "1GiB"] {
-        let text = format!("{SMALL}[network]\nlink = \"{wrong}\"\n");
-        let mistakes = read(&text).expect_err("no rate").to_string();
-        assert!(mistakes.contains("network.link: `"), "{mistakes}");
     }
 }
 

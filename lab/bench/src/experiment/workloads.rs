@@ -6,7 +6,7 @@ use headlong_settings::{Mistakes, ValueLocation};
 use headlong_workload::{Catalogue, Specification};
 
 use super::drive::is_file;
-use super::{Experiment, ExperimentCell, FileSet, WorkloadSpec};
+use super::{Experiment, ExperimentCell, FileSet};
 
 impl Experiment {
     /// Reads the named specifications, and checks that every workload requests only titles on the
@@ -48,7 +48,6 @@ impl Experiment {
                 _ => {}
             }
         }
-        wrong.extend(self.wrong_under_climb());
         wrong.dedup();
         match wrong.is_empty() {
             true => Ok(()),
@@ -74,36 +73,10 @@ impl Experiment {
                 wrong.extend(read.err().unwrap_or_default());
             }
         }
-        wrong.extend(self.wrong_under_climb());
         // Catalogue and workload often share one specification.
         wrong.sort_unstable();
         wrong.dedup();
         wrong
-    }
-
-    /// Workloads that cannot be joined to one trace of rising rates: each part numbers its players
-    /// and titles anew.
-    fn wrong_under_climb(&self) -> Vec<String> {
-        let adapts = |workload: &WorkloadSpec| {
-            let files = FileSet {
-                form: workload.form.unwrap_or(self.files.form),
-                ..self.files.clone()
-            };
-            let changes = [files.changes(), workload.set.clone()].concat();
-            // Mistakes in the specification itself are reported by the caller.
-            let read = specification(&workload.preset, &changes);
-            read.is_ok_and(|specification| specification.has_adaptive_players())
-        };
-        let workloads = self.workloads.iter().filter(|_| self.climb.is_some());
-        let adapting = workloads.filter(|(_, workload)| adapts(workload));
-        let told = adapting.map(|(name, workload)| {
-            format!(
-                "workload.{name}.preset: `{}` has players that adapt, which cannot be with [climb]; \
-                 write another workload, or leave [climb] out",
-                workload.preset
-            )
-        });
-        told.collect()
     }
 }
 

@@ -1,13 +1,11 @@
-//! Reports: tables, charts, HTML pages, and Markdown for the documentation.
+//! Reports: tables, charts and HTML pages.
 
 mod page;
 mod tables;
 mod virtual_time;
 
 pub use page::{comparison_page, run_page};
-pub use tables::{
-    MarkdownError, limits_table, ratios_table, runs_table, write_markdown, write_section,
-};
+pub use tables::{limits_table, ratios_table, runs_table};
 pub(crate) use tables::{tables, workload_table};
 pub use virtual_time::{grid_table, series_charts, sweep_page};
 

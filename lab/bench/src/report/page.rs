@@ -62,8 +62,7 @@ fn workload_section(compared: &ComparisonResult, workload: &str) -> Section {
     section = section.figure(sequentiality(&best));
     for record in best {
         let title = format!("Access pattern of the drive under {}", record.server);
-        let accesses = record.disk.pattern.accesses();
-        section = section.figure(lba_over_transactions(title, &accesses));
+        section = section.figure(lba_over_transactions(title, record.disk.pattern.lbas()));
     }
     section
 }
@@ -218,8 +217,8 @@ pub fn run_page(records: &[RunRecord], command: &str) -> Page {
     let all: Vec<&RunRecord> = records.iter().collect();
     let mut pattern = Section::new("The drive").figure(sequentiality(&all));
     for record in records {
-        let accesses = record.disk.pattern.accesses();
-        pattern = pattern.figure(lba_over_transactions("Requests in a row", &accesses));
+        let lbas = record.disk.pattern.lbas();
+        pattern = pattern.figure(lba_over_transactions("Requests in a row", lbas));
     }
     page = page.section(pattern);
     for record in records.iter().take(1) {

@@ -26,7 +26,7 @@ use crate::experiment::{BlockQueueSettings, ExperimentDrive, FileSet};
 use crate::servers::{CommandBuilder, PoolDevices};
 
 /// Folder of the links, below the bench's own.
-pub(crate) const LINKED: &str = "linked";
+const LINKED: &str = "linked";
 
 /// Running drives; at least one.
 #[derive(Debug)]
@@ -223,7 +223,7 @@ pub(crate) struct DiskSetup<'a> {
 
 impl DiskSetup<'_> {
     /// A file name unique to this drive.
-    pub(crate) fn named(&self, name: &str, ending: &str) -> String {
+    fn named(&self, name: &str, ending: &str) -> String {
         match self.number {
             0 => format!("{name}{ending}"),
             number => format!("{name}-{}{ending}", number + 1),
@@ -231,7 +231,7 @@ impl DiskSetup<'_> {
     }
 
     /// Paths of its mount point and its control socket.
-    pub(crate) fn places(&self, folder: &Path) -> (PathBuf, PathBuf) {
+    fn places(&self, folder: &Path) -> (PathBuf, PathBuf) {
         (
             folder.join(self.named("titles", "")),
             folder.join(self.named("drive", ".sock")),
@@ -366,7 +366,7 @@ impl RunningDisk {
     }
 
     /// The command that fills it, for a plan.
-    pub(crate) fn fill_command(headlong: &Path, files: &FileSet, root: &Path) -> Vec<String> {
+    fn fill_command(headlong: &Path, files: &FileSet, root: &Path) -> Vec<String> {
         CommandBuilder::of(headlong, "workload fill")
             .word(root.display())
             .option("--spec", &files.catalogue)

@@ -22,7 +22,7 @@ mod store;
 pub(crate) use cleanup_guard::{CleanupGuard, ProcessContext};
 pub(crate) use control_group::ControlGroup;
 pub use control_group::MemoryUse;
-pub(crate) use disks::{DiskSetup, LINKED, RunningDisk, RunningDisks};
+pub(crate) use disks::{DiskSetup, RunningDisks};
 pub(crate) use emulated_drive::EmulatedDrive;
 pub use error::RigError;
 pub(crate) use network::PrivateNetwork;
@@ -55,8 +55,8 @@ pub fn missing(experiment: &Experiment, cells: &[ExperimentCell]) -> Vec<String>
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push(
-            "root: mounting drives and limiting memory need it; run as root (`--plan` and \
-             `headlong simulate` work without)"
+            "root: mounting drives and limiting memory need it; run as root \
+             (`headlong simulate` works without)"
                 .to_owned(),
         );
     }
@@ -179,4 +179,26 @@ pub(crate) fn on_time() -> Vec<String> {
         works.then(|| vec![chrt, "--fifo".to_owned(), "1".to_owned()])
     };
     WORDS.get_or_init(|| find().unwrap_or_default()).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_only_programs_of_selected_servers() {
+        let text = "name = \"x\"\nmemory = \"1GiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
+                    [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
+                    [server.own]\nkind = \"headlong\"\n\
+                    [server.other]\nkind = \"command\"\ncommand = [\"absent-program\", \"{port}\", \"{root}\"]\n";
+        let experiment = Experiment::from_text(Path::new("x.toml"), text, false).expect("right");
+        let lacks = |server| {
+            let cell = experiment
+                .cell(Some(server), None)
+                .expect("the server exists");
+            missing(&experiment, &[cell]).join("; ")
+        };
+        assert!(lacks("other").contains("the program absent-program"));
+        assert!(!lacks("own").contains("absent-program"));
+    }
 }

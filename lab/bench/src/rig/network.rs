@@ -5,28 +5,16 @@
 //! unmounted file system alive.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
-
-use headlong_units::BitRate;
+use std::process::{Child, ChildStdin, Stdio};
 
 use super::RigError;
 use super::cleanup_guard::{CleanupGuard, ProcessContext};
 use crate::experiment::NetworkSettings;
 
-/// Smallest burst of a link, in wall time: the kernel's timer is not finer.
-const BURST_MS: u64 = 4;
-/// At least a few packets of loopback, which have up to 64 KiB.
-const BURST_BYTES_MIN: u64 = 256 << 10;
-/// Packets queued for longer are dropped, as in a switch.
-const QUEUE_MS: u64 = 100;
-
 /// `tcp_congestion_control` must be in the list of allowed algorithms: a private namespace can
 /// choose only among those.
 const HOLD: &str = "ip link set lo up || exit 1
     echo \"$1\" > /proc/sys/net/ipv4/tcp_congestion_control || exit 1
-    if [ -n \"$2\" ]; then
-        tc qdisc replace dev lo root tbf rate \"$2\"bit burst \"$3\" latency \"$4\"us || exit 2
-    fi
     echo ready
     exec cat";
 
@@ -38,22 +26,12 @@ pub(crate) struct PrivateNetwork {
 }
 
 impl PrivateNetwork {
-    /// The network of an experiment whose clocks run `time_scale` times faster.
-    pub(crate) fn start(
-        guard: &CleanupGuard,
-        wanted: &NetworkSettings,
-        time_scale: u32,
-    ) -> Result<Self, RigError> {
+    /// The network of an experiment.
+    pub(crate) fn start(guard: &CleanupGuard, wanted: &NetworkSettings) -> Result<Self, RigError> {
         let mut words = ["unshare", "--net", "sh", "-c", HOLD, "hold"]
             .map(str::to_owned)
             .to_vec();
         words.push(wanted.congestion_control.clone());
-        words.extend(
-            wanted
-                .link
-                .iter()
-                .flat_map(|rate| bucket(*rate, time_scale)),
-        );
         let mut holder = guard.spawn(ProcessContext::PLAIN, &words, |command| {
             command
                 .stdin(Stdio::piped())
@@ -67,13 +45,7 @@ impl PrivateNetwork {
         }
         if line.trim() != "ready" {
             let _ = holder.kill();
-            let status = holder.wait();
-            if let Some(link) = status.ok().and_then(|status| link_refused(status, wanted)) {
-                return Err(RigError::Machine(format!(
-                    "a link of {link} cannot be created: it needs `tc` (package iproute2) and a \
-                     kernel with the token bucket (sch_tbf); or remove link from [network]"
-                )));
-            }
+            let _ = holder.wait();
             let allowed = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
             return Err(RigError::Machine(format!(
                 "a network with TCP congestion control {} cannot be created: it needs root and an \
@@ -107,20 +79,6 @@ impl Drop for PrivateNetwork {
     }
 }
 
-/// Arguments of `tc` for a link, in wall time: bits per second, burst in bytes, and queue length in
-/// microseconds.
-fn bucket(rate: BitRate, time_scale: u32) -> [String; 3] {
-    let bits = rate.0.saturating_mul(u64::from(time_scale));
-    let burst = (bits / 8 / 1000).saturating_mul(BURST_MS);
-    let wait_us = QUEUE_MS * 1000 / u64::from(time_scale.max(1));
-    [bits, burst.max(BURST_BYTES_MIN), wait_us].map(|number| number.to_string())
-}
-
-/// The configured link, if it is the reason why the network failed to start.
-fn link_refused(status: ExitStatus, wanted: &NetworkSettings) -> Option<BitRate> {
-    wanted.link.filter(|_| status.code() == Some(2))
-}
-
 /// Whether `/proc/net/tcp` shows a socket in state 0A, which is LISTEN, on this port.
 fn has_listener(table: &str, port: u16) -> bool {
     table.lines().skip(1).any(|line| {
@@ -133,18 +91,7 @@ fn has_listener(table: &str, port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use headlong_units::BitRate;
-
-    use super::{bucket, has_listener};
-
-    #[test]
-    fn link_rate_is_multiplied_by_time_scale() {
-        let gigabit = BitRate::from_kbps(1_000_000);
-        assert_eq!(bucket(gigabit, 1), ["1000000000", "500000", "100000"]);
-        assert_eq!(bucket(gigabit, 10), ["10000000000", "5000000", "10000"]);
-        // A burst holds some packets of loopback, even on a slow link.
-        assert_eq!(bucket(BitRate::from_kbps(1000), 1)[1], "262144");
-    }
+    use super::has_listener;
 
     #[test]
     fn distinguishes_listener_from_connection() {

@@ -36,15 +36,6 @@ pub(crate) struct ServerLaunch {
     pub(crate) front: Option<LaunchSpec>,
 }
 
-impl ServerLaunch {
-    /// All of them in starting order.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &LaunchSpec> {
-        let server = std::iter::once(&self.server);
-        let before = self.reader.iter().chain(server);
-        before.chain(&self.cache).chain(&self.front)
-    }
-}
-
 /// How to start a server of this kind and its companions.
 pub(crate) fn launches(kind: &ServerKind, place: &ServerEnvironment) -> ServerLaunch {
     let mut own = place.clone();
@@ -130,6 +121,15 @@ fn filled(word: &str, place: &ServerEnvironment) -> String {
 mod tests {
     use super::*;
     use crate::experiment::{ApacheSettings, Cache, NginxSettings};
+
+    impl ServerLaunch {
+        /// All of them in starting order.
+        fn all(&self) -> impl Iterator<Item = &LaunchSpec> {
+            let server = std::iter::once(&self.server);
+            let before = self.reader.iter().chain(server);
+            before.chain(&self.cache).chain(&self.front)
+        }
+    }
 
     fn place() -> ServerEnvironment {
         ServerEnvironment {

@@ -42,9 +42,6 @@ impl VirtualBench {
     }
 
     fn setup(&self, cell: &ExperimentCell) -> Result<WorldSetup, String> {
-        if let Some(link) = self.experiment.network.link {
-            return Err(format!("a shared link of {link} is not supported"));
-        }
         if cell.workload.drive.drives() > 1 {
             return Err("several drives are not supported".to_owned());
         }

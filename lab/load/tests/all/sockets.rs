@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::toy::{ServerStalls, TITLE_BYTES, ToyServer, WRONG_AT};
+use crate::toy::{TITLE_BYTES, ToyServer, WRONG_AT};
 use headlong_load::{LoadReport, LoadSettings, PlayError, Target, TargetError, TimeScale, play};
 use headlong_player::{
     AdaptivePlan, ObjectId, PlayerConfig, Rendition, Script, ScriptCall, SegmentTable, SessionPlan,
@@ -16,9 +16,8 @@ use headlong_player::{
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{NetworkClass, Session, Trace, ViewerIdentity};
 
-/// A server without stalls.
 fn toy() -> ToyServer {
-    ToyServer::start(ServerStalls::default())
+    ToyServer::start()
 }
 
 fn call(object: u32) -> ScriptCall {

@@ -1,5 +1,6 @@
-//! Statistics compared with arithmetic, in virtual time: the same as [`examples/truth.rs`] with a
-//! server and a clock.
+//! Statistics compared with arithmetic, in virtual time: a server that pauses for 1 s in every 10 s
+//! has a known distribution of response times. A generator that waits for a reply before its next
+//! request (coordinated omission) would hardly measure the pauses.
 
 use headlong_load::Recording;
 use headlong_player::{CallEnd, CallId, CallRecord, SessionEnd};

@@ -4,40 +4,18 @@
 
 use headlong_units::{Duration, Instant};
 
-use super::plan::ThroughputEstimate;
-
 /// Smaller transfers measure latency rather than throughput (Shaka Player: 16 kB).
 const SAMPLE_BYTES_MIN: u64 = 16_000;
 
-/// Most samples of a harmonic mean.
-const SAMPLES_MAX: usize = 20;
-
-/// Throughput samples and their average.
+/// Throughput, as the lower of two exponentially weighted means by time of transfer, as in dash.js
+/// and Shaka Player.
 #[derive(Debug, Clone)]
 pub(crate) struct ThroughputMeter {
     busy_since: Option<Instant>,
     busy: Duration,
     bytes: u64,
-    memory: SampleAverage,
-}
-
-#[derive(Debug, Clone)]
-enum SampleAverage {
-    Ewma {
-        fast: WeightedMean,
-        slow: WeightedMean,
-    },
-    Last {
-        kept: SampleRing,
-        samples: usize,
-    },
-}
-
-/// The latest samples, in bits per second, in a ring.
-#[derive(Debug, Clone)]
-struct SampleRing {
-    ring: [f64; SAMPLES_MAX],
-    count: usize,
+    fast: WeightedMean,
+    slow: WeightedMean,
 }
 
 /// An exponentially weighted mean that starts without bias.
@@ -70,25 +48,14 @@ impl WeightedMean {
 }
 
 impl ThroughputMeter {
-    pub(crate) fn new(estimate: ThroughputEstimate) -> Self {
-        let memory = match estimate {
-            ThroughputEstimate::Ewma { fast, slow } => SampleAverage::Ewma {
-                fast: WeightedMean::new(fast),
-                slow: WeightedMean::new(slow),
-            },
-            ThroughputEstimate::HarmonicMean { samples } => SampleAverage::Last {
-                kept: SampleRing {
-                    ring: [0.0; SAMPLES_MAX],
-                    count: 0,
-                },
-                samples: usize::from(samples).clamp(1, SAMPLES_MAX),
-            },
-        };
+    /// A meter whose means have these half-lives.
+    pub(crate) fn new(fast: Duration, slow: Duration) -> Self {
         Self {
             busy_since: None,
             busy: Duration::ZERO,
             bytes: 0,
-            memory,
+            fast: WeightedMean::new(fast),
+            slow: WeightedMean::new(slow),
         }
     }
 
@@ -115,33 +82,13 @@ impl ThroughputMeter {
         let seconds = self.busy.as_secs_f64();
         let rate = self.bytes as f64 * 8.0 / seconds;
         (self.busy, self.bytes) = (Duration::ZERO, 0);
-        match &mut self.memory {
-            SampleAverage::Ewma { fast, slow } => {
-                fast.sample(rate, seconds);
-                slow.sample(rate, seconds);
-            }
-            SampleAverage::Last { kept, .. } => {
-                kept.ring[kept.count % SAMPLES_MAX] = rate;
-                kept.count += 1;
-            }
-        }
+        self.fast.sample(rate, seconds);
+        self.slow.sample(rate, seconds);
     }
 
     /// Expected throughput in bits per second; `None` before the first sample.
     pub(crate) fn estimate(&self) -> Option<f64> {
-        match &self.memory {
-            SampleAverage::Ewma { fast, slow } => Some(fast.value()?.min(slow.value()?)),
-            SampleAverage::Last { kept, samples } => {
-                let count = kept.count.min(*samples);
-                if count == 0 {
-                    return None;
-                }
-                let last = (kept.count - count)..kept.count;
-                // A zero sample makes the mean zero.
-                let sum: f64 = last.map(|at| 1.0 / kept.ring[at % SAMPLES_MAX]).sum();
-                Some(count as f64 / sum)
-            }
-        }
+        Some(self.fast.value()?.min(self.slow.value()?))
     }
 }
 
@@ -151,8 +98,12 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn fed(estimate: ThroughputEstimate, samples: &[(u64, u64)]) -> f64 {
-        let mut meter = ThroughputMeter::new(estimate);
+    fn meter() -> ThroughputMeter {
+        ThroughputMeter::new(Duration::from_secs(3), Duration::from_secs(8))
+    }
+
+    fn fed(samples: &[(u64, u64)]) -> f64 {
+        let mut meter = meter();
         let mut now = 0;
         for (bytes, seconds) in samples {
             meter.set_busy(Instant(now), true);
@@ -166,40 +117,26 @@ mod tests {
         meter.estimate().expect("samples were taken")
     }
 
-    const EWMA: ThroughputEstimate = ThroughputEstimate::Ewma {
-        fast: Duration::from_secs(3),
-        slow: Duration::from_secs(8),
-    };
-
     #[test]
     fn estimate_of_steady_rate_is_exact() {
-        for estimate in [EWMA, ThroughputEstimate::HarmonicMean { samples: 5 }] {
-            let rate = fed(estimate, &[(1_000_000, 2), (500_000, 1), (2_000_000, 4)]);
-            assert!((rate - 4e6).abs() < 1.0, "{rate}");
-        }
+        let rate = fed(&[(1_000_000, 2), (500_000, 1), (2_000_000, 4)]);
+        assert!((rate - 4e6).abs() < 1.0, "{rate}");
     }
 
     #[test]
     fn new_rate_has_half_weight_after_one_half_life() {
         // 8 Mb/s for so long that earlier samples do not matter, then 4 Mb/s for 3 s.
-        let rate = fed(EWMA, &[(400_000_000, 400), (1_500_000, 3)]);
+        let rate = fed(&[(400_000_000, 400), (1_500_000, 3)]);
         assert!((rate - 6e6).abs() < 1e3, "{rate}");
         // On a rise the slow mean is the lower one: 2^(-3/8) of the old value remains.
-        let rate = fed(EWMA, &[(200_000_000, 400), (3_000_000, 3)]);
+        let rate = fed(&[(200_000_000, 400), (3_000_000, 3)]);
         let expected = 8e6 - 4e6 * libm::exp2(-3.0 / 8.0);
         assert!((rate - expected).abs() < 1e3, "{rate}");
     }
 
     #[test]
-    fn harmonic_mean_uses_last_samples_only() {
-        let two = ThroughputEstimate::HarmonicMean { samples: 2 };
-        let rate = fed(two, &[(100_000_000, 1), (1_000_000, 1), (3_000_000, 1)]);
-        assert!((rate - 12e6).abs() < 1.0, "{rate}");
-    }
-
-    #[test]
     fn concurrent_calls_share_time() {
-        let mut meter = ThroughputMeter::new(EWMA);
+        let mut meter = meter();
         meter.set_busy(Instant(0), true);
         meter.arrive(1_000_000);
         meter.set_busy(Instant(SECOND), true);
@@ -211,7 +148,7 @@ mod tests {
 
     #[test]
     fn small_transfer_is_sampled_only_after_failure() {
-        let mut meter = ThroughputMeter::new(EWMA);
+        let mut meter = meter();
         meter.set_busy(Instant(0), true);
         meter.arrive(1_000);
         meter.sample(Instant(SECOND), false);

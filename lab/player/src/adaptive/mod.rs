@@ -10,10 +10,7 @@ mod rule;
 mod title;
 mod window;
 
-pub use plan::{
-    AdaptivePlan, PlanError, PlayerConfig, ProbeSettings, RateRule, RequestExtent,
-    ThroughputEstimate, ViewerAction,
-};
+pub use plan::{AdaptivePlan, PlanError, PlayerConfig, RateRule, RequestExtent, ViewerAction};
 pub use title::{ObjectRange, Rendition, SegmentTable, Title};
 
 pub(crate) use player::{AdaptivePlayer, EventContext, EventTime};

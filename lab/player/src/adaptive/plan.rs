@@ -34,7 +34,7 @@ pub enum ViewerAction {
     Skip(u32),
 }
 
-/// Extent of a request in the stable phase. In a transient phase, a request covers one segment.
+/// Extent of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestExtent {
     /// So many segments, fewer where they are not adjacent in one file; at least one.
@@ -42,24 +42,6 @@ pub enum RequestExtent {
     /// From a segment to the end of the file. It is abandoned when the buffer is full or another
     /// bit rate is chosen. Only in a title with one file per rendition; otherwise one segment.
     OpenEnded,
-}
-
-/// How throughput is estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThroughputEstimate {
-    /// The lower of two exponentially weighted means by time of transfer, as in dash.js and Shaka
-    /// Player.
-    Ewma {
-        /// Half-life of the fast mean (dash.js: 3 s).
-        fast: Duration,
-        /// Half-life of the slow mean (dash.js: 8 s).
-        slow: Duration,
-    },
-    /// Harmonic mean of the last 1 to 20 samples (Jiang et al., FESTIVE, CoNEXT 2012, s. 3.3: 20).
-    HarmonicMean {
-        /// Number of samples.
-        samples: u8,
-    },
 }
 
 /// How the next bit rate is chosen.
@@ -92,24 +74,6 @@ pub enum RateRule {
     },
 }
 
-/// Transient phases (thesis 5.4.3): the player reads a little of several renditions to find the
-/// highest that works, then settles.
-///
-/// The first phase goes upwards from [`PlayerConfig::start_rendition`]; later ones, after a skip,
-/// after a long pause, or periodically, from one below the current rendition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProbeSettings {
-    /// Segments read of each rendition on the way up.
-    pub segments: u32,
-    /// Whether the same segment is also requested at the next rendition, at the same time, on a
-    /// separate connection. Its transfer is measured and its data dropped.
-    pub duplicate: bool,
-    /// A pause of at least this length is followed by another transient phase (thesis 5.4.5: 40 s).
-    pub after_pause: Duration,
-    /// Period of transient phases, from the end of one to the start of the next; none if `None`.
-    pub every: Option<Duration>,
-}
-
 /// Configuration of a player. Shared by all sessions that use it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlayerConfig {
@@ -124,21 +88,20 @@ pub struct PlayerConfig {
     /// The player stops requesting when the buffer, including requested segments, reaches this
     /// level.
     pub buffer_high: Duration,
-    /// Most concurrent calls, each on a separate connection; at least one. A transient phase uses
-    /// one, and another for duplicates.
+    /// Most concurrent calls, each on a separate connection; at least one.
     pub connections: u32,
     /// Extent of a request.
     pub shape: RequestExtent,
-    /// How throughput is estimated.
-    pub estimate: ThroughputEstimate,
+    /// Half-lives of the two means of throughput, the lower of which counts (dash.js: 3 s and 8 s).
+    pub estimate_fast: Duration,
+    /// See [`estimate_fast`](Self::estimate_fast).
+    pub estimate_slow: Duration,
     /// Share of the estimate that the player relies on, above 0 (dash.js: 0.9).
     pub safety: f64,
     /// How the bit rate is chosen.
     pub rule: RateRule,
     /// Initial rendition, from 0.
     pub start_rendition: u32,
-    /// Transient phases, if any.
-    pub probing: Option<ProbeSettings>,
     /// Timeout of a call, from its sending; for an open-ended one, of the next segment, from the
     /// arrival of the previous one.
     pub timeout: Option<Duration>,
@@ -161,16 +124,13 @@ impl Default for PlayerConfig {
             buffer_high: Duration::from_secs(30),
             connections: 1,
             shape: RequestExtent::Segments(1),
-            estimate: ThroughputEstimate::Ewma {
-                fast: Duration::from_secs(3),
-                slow: Duration::from_secs(8),
-            },
+            estimate_fast: Duration::from_secs(3),
+            estimate_slow: Duration::from_secs(8),
             safety: 0.9,
             rule: RateRule::Dynamic {
                 low: Duration::from_secs(10),
             },
             start_rendition: 0,
-            probing: None,
             timeout: Some(Duration::from_secs(10)),
             retries: 3,
             retry_after: Duration::from_secs(1),
@@ -211,9 +171,6 @@ pub enum PlanError {
     /// Not a number above 0.
     #[error("safety must be a number above 0")]
     Safety,
-    /// Not between 1 and 20.
-    #[error("{0} samples; a harmonic mean takes 1 to 20")]
-    Samples(u8),
     /// A skip to a segment that does not exist.
     #[error("skip to segment {0}, which does not exist")]
     Skip(u32),
@@ -286,11 +243,6 @@ impl PlayerConfig {
         }
         if !(self.safety.is_finite() && self.safety > 0.0) {
             wrong.push(PlanError::Safety);
-        }
-        if let ThroughputEstimate::HarmonicMean { samples } = self.estimate
-            && !(1..=20).contains(&samples)
-        {
-            wrong.push(PlanError::Samples(samples));
         }
         wrong
     }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use super::meter::ThroughputMeter;
-use super::plan::{AdaptivePlan, ProbeSettings};
+use super::plan::AdaptivePlan;
 use super::playback::PlaybackState;
 use super::window::ReceivedSegments;
 use crate::call_table::CallTable;
@@ -22,12 +22,8 @@ use crate::{CallEnd, CallId, ObjectId};
 /// Purpose of a call.
 #[derive(Debug, Clone, Copy)]
 enum CallPurpose {
-    Header {
-        rendition: usize,
-    },
+    Header { rendition: usize },
     Run(SegmentRun),
-    /// Measured, with its data dropped.
-    Probe,
 }
 
 /// Adjacent segments in one reply.
@@ -50,19 +46,6 @@ struct OpenCall {
     call: CallId,
     connection: u32,
     job: CallPurpose,
-}
-
-/// The phase of a player (thesis 5.4.1); the inactive phase is a full buffer or a paused viewer.
-#[derive(Debug, Clone, Copy)]
-enum PlayerPhase {
-    Transient {
-        rendition: usize,
-        /// Segments left to read of it before the next step.
-        left: u32,
-    },
-    Stable {
-        since: Instant,
-    },
 }
 
 /// Time of an event: `at` by the rules of the session, `now` as reported by the caller.
@@ -109,7 +92,6 @@ pub(crate) struct AdaptivePlayer {
     filling: bool,
     going: Vec<OpenCall>,
     meter: ThroughputMeter,
-    phase: PlayerPhase,
     rendition: usize,
     asked_of: Option<usize>,
     switches: u32,
@@ -128,7 +110,6 @@ impl AdaptivePlayer {
         let rendition = usize::try_from(make.start_rendition)
             .unwrap_or(top)
             .min(top);
-        let left = |probing: ProbeSettings| probing.segments.max(1);
         Self {
             begins: None,
             running: false,
@@ -139,13 +120,7 @@ impl AdaptivePlayer {
             here: ReceivedSegments::starting_at(0),
             filling: true,
             going: Vec::new(),
-            meter: ThroughputMeter::new(make.estimate),
-            phase: match make.probing.map(left) {
-                Some(left) => PlayerPhase::Transient { rendition, left },
-                None => PlayerPhase::Stable {
-                    since: Instant::ZERO,
-                },
-            },
+            meter: ThroughputMeter::new(make.estimate_fast, make.estimate_slow),
             rendition,
             asked_of: None,
             switches: 0,
@@ -244,8 +219,6 @@ impl AdaptivePlayer {
         if end == CallEnd::Whole {
             self.failures = 0;
             self.take(job, turn.plan);
-        } else if matches!(job, CallPurpose::Probe) {
-            self.settle(turn.at);
         } else {
             self.failures = self.failures.saturating_add(1);
             if self.failures > turn.plan.make.retries {
@@ -275,12 +248,8 @@ impl AdaptivePlayer {
         }
     }
 
-    /// The segment after the last one in progress, of the same rendition; none in a transient
-    /// phase.
+    /// The segment after the last one in progress, of the same rendition.
     pub(crate) fn upcoming(&self, plan: &AdaptivePlan) -> Option<(ObjectId, Option<ByteRange>)> {
-        if matches!(self.phase, PlayerPhase::Transient { .. }) {
-            return None;
-        }
         let runs = self.going.iter().filter_map(|going| match going.job {
             CallPurpose::Run(run) if !run.open_ended => Some(run),
             _ => None,
@@ -301,7 +270,6 @@ impl AdaptivePlayer {
             CallPurpose::Run(run) => {
                 (run.next..run.until).for_each(|segment| self.put(run.rendition, segment, plan));
             }
-            CallPurpose::Probe => {}
         }
     }
 
@@ -314,9 +282,7 @@ impl AdaptivePlayer {
     /// Whether an open-ended call can be abandoned: the buffer is full, or another rendition is
     /// chosen.
     fn is_enough(&self, at: Instant, run: SegmentRun, plan: &AdaptivePlan) -> bool {
-        self.buffered(at, plan) >= plan.make.buffer_high
-            || matches!(self.phase, PlayerPhase::Transient { .. })
-            || self.choice(at, plan) != run.rendition
+        self.buffered(at, plan) >= plan.make.buffer_high || self.choice(at, plan) != run.rendition
     }
 }
 

@@ -41,17 +41,6 @@ pub(crate) fn choose(title: &Title, make: &PlayerConfig, sight: RuleInput) -> us
     wanted.min(sufficient(title, sight))
 }
 
-/// Whether the expected throughput sustains a rendition, by its index.
-pub(crate) fn supports(
-    title: &Title,
-    make: &PlayerConfig,
-    estimate: Option<f64>,
-    rendition: usize,
-) -> bool {
-    let rate = title.bit_rate(rendition).0 as f64;
-    estimate.is_some_and(|estimate| rate <= estimate * make.safety)
-}
-
 fn highest(title: &Title) -> usize {
     title.renditions.len().saturating_sub(1)
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use crate::rig::net::TestNetwork;
 use crate::rig::{PlayerRig, at, ms};
 use headlong_player::{
-    AdaptivePlan, CallEnd, Command, ObjectId, ObjectRange, PlanError, PlayerConfig, ProbeSettings,
-    RateRule, Rendition, RequestExtent, SegmentTable, SessionPlan, ThroughputEstimate, Title,
-    TransportEnd, ViewerAction,
+    AdaptivePlan, CallEnd, Command, ObjectId, ObjectRange, PlanError, PlayerConfig, RateRule,
+    Rendition, RequestExtent, SegmentTable, SessionPlan, Title, TransportEnd, ViewerAction,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
@@ -133,6 +132,26 @@ fn title_is_requested_once_and_in_order() {
 }
 
 #[test]
+fn header_is_requested_once_before_first_segment_of_rendition() {
+    let title = with_headers(title(100));
+    let watch = [ViewerAction::Watch(seconds(100))];
+    let rig = played(plan(title, &watch, make()), &[(0, 3_000)]);
+    whole(&rig);
+    let mut seen = vec![];
+    for (_, object, _, count) in asked(&rig) {
+        if count == 0 {
+            seen.push(object);
+        } else {
+            assert!(seen.contains(&object), "no header of {object}: {seen:?}");
+        }
+    }
+    seen.sort_unstable();
+    let renditions = seen.len();
+    seen.dedup();
+    assert!(renditions > 1 && renditions == seen.len(), "{seen:?}");
+}
+
+#[test]
 fn playback_starts_at_start_buffer() {
     let rig = played(
         plan(title(60), &[ViewerAction::Watch(seconds(10))], make()),
@@ -242,19 +261,6 @@ fn rules_follow_changes_of_throughput() {
         assert!(rig.end().switches >= 3, "{rule:?}");
         assert_eq!(rig.end().end, CallEnd::Whole, "{rule:?}");
     }
-}
-
-#[test]
-fn harmonic_mean_determines_bit_rate() {
-    let make = PlayerConfig {
-        estimate: ThroughputEstimate::HarmonicMean { samples: 5 },
-        ..make()
-    };
-    let rig = played(
-        plan(title(60), &[ViewerAction::Watch(seconds(100))], make),
-        &[(0, 3_000)],
-    );
-    assert_eq!(asked(&rig).last().map(|(_, object, ..)| *object), Some(2));
 }
 
 #[test]
@@ -496,110 +502,6 @@ fn trickling_open_ended_request_times_out() {
     assert!((at(11_900)..at(13_100)).contains(&ended), "{ended:?}");
 }
 
-fn probing() -> ProbeSettings {
-    ProbeSettings {
-        segments: 2,
-        duplicate: false,
-        after_pause: seconds(40),
-        every: None,
-    }
-}
-
-#[test]
-fn transient_phase_climbs_to_sustained_bit_rate() {
-    let make = PlayerConfig {
-        probing: Some(probing()),
-        buffer_high: seconds(60),
-        buffer_low: seconds(58),
-        ..make()
-    };
-    let title = with_headers(title(100));
-    let rig = played(
-        plan(title, &[ViewerAction::Watch(seconds(100))], make),
-        &[(0, 3_000)],
-    );
-    whole(&rig);
-    let content = asked(&rig);
-    let content: Vec<_> = content.iter().filter(|(.., count)| *count > 0).collect();
-    let objects: Vec<u32> = content.iter().map(|(_, object, ..)| *object).collect();
-    assert_eq!(objects[..6], [0, 0, 1, 1, 2, 2]);
-    assert!(
-        objects[6..].iter().all(|object| *object == 2),
-        "{objects:?}"
-    );
-    // Each header once, before the first segment of its rendition.
-    let headers: Vec<_> = asked(&rig)
-        .iter()
-        .filter(|a| a.3 == 0)
-        .map(|a| a.1)
-        .collect();
-    assert_eq!(headers, [0, 1, 2]);
-    assert_eq!(rig.end().switches, 2);
-}
-
-#[test]
-fn duplicates_probe_next_bit_rate_concurrently() {
-    let make = PlayerConfig {
-        probing: Some(ProbeSettings {
-            duplicate: true,
-            ..probing()
-        }),
-        ..make()
-    };
-    let rig = played(
-        plan(title(60), &[ViewerAction::Watch(seconds(60))], make),
-        &[(0, 3_000)],
-    );
-    whole(&rig);
-    let first: Vec<_> = asked(&rig)[..6]
-        .iter()
-        .map(|(_, o, s, _)| (*o, *s))
-        .collect();
-    assert_eq!(first, [(0, 0), (1, 0), (0, 1), (1, 1), (1, 2), (2, 2)]);
-    let connections: Vec<u32> = rig.sent().iter().take(4).map(|(.., c)| *c).collect();
-    assert_eq!(connections, [0, 1, 0, 1]);
-}
-
-#[test]
-fn long_pause_or_skip_starts_transient_phase() {
-    let make = PlayerConfig {
-        probing: Some(probing()),
-        buffer_high: seconds(10),
-        buffer_low: seconds(8),
-        ..make()
-    };
-    let acts = [
-        ViewerAction::Watch(seconds(60)),
-        ViewerAction::Pause(seconds(50)),
-        ViewerAction::Watch(seconds(20)),
-        ViewerAction::Skip(80),
-        ViewerAction::Watch(seconds(20)),
-    ];
-    let rig = played(plan(title(100), &acts, make), &[(0, 3_000)]);
-    let objects: Vec<u32> = asked(&rig).iter().map(|(_, object, ..)| *object).collect();
-    let mut steps = objects.clone();
-    steps.dedup();
-    assert_eq!(steps, [0, 1, 2, 1, 2, 1, 2], "{objects:?}");
-}
-
-#[test]
-fn periodic_probing_starts_transient_phase() {
-    let make = PlayerConfig {
-        probing: Some(ProbeSettings {
-            every: Some(seconds(30)),
-            ..probing()
-        }),
-        ..make()
-    };
-    let rig = played(
-        plan(title(100), &[ViewerAction::Watch(seconds(120))], make),
-        &[(0, 3_000)],
-    );
-    let mut steps: Vec<u32> = asked(&rig).iter().map(|(_, object, ..)| *object).collect();
-    steps.dedup();
-    assert!(steps.starts_with(&[0, 1, 2, 1, 2, 1, 2]), "{steps:?}");
-}
-
 #[test]
 fn failed_call_is_retried_after_delay() {
     let mut rig = PlayerRig::new(plan(title(10), &[ViewerAction::Watch(seconds(20))], make()));
@@ -765,7 +667,6 @@ fn invalid_plan_reports_all_errors() {
             start_buffer: seconds(31),
             resume_buffer: seconds(32),
             safety: f64::NAN,
-            estimate: ThroughputEstimate::HarmonicMean { samples: 0 },
             ..make()
         }),
     };
@@ -778,7 +679,6 @@ fn invalid_plan_reports_all_errors() {
         PlanError::StartBuffer,
         PlanError::ResumeBuffer,
         PlanError::Safety,
-        PlanError::Samples(0),
         PlanError::Skip(5),
     ];
     assert_eq!(plan.check(), expected);

@@ -9,9 +9,8 @@ use crate::rig::net::TestNetwork;
 use crate::rig::{PlayerRig, TimedCommand, at, ms};
 use headlong_player::{
     AdaptivePlan, BufferRoom, CallEnd, CallId, ObjectId, ObjectRange, PartialRead, PhasedCall,
-    PhasedPlan, PlaybackSpec, PlayerConfig, ProbeSettings, RateRule, Rendition, RequestExtent,
-    Script, ScriptCall, SegmentTable, SessionPlan, ThroughputEstimate, Title, TransportEnd,
-    ViewerAction,
+    PhasedPlan, PlaybackSpec, PlayerConfig, RateRule, Rendition, RequestExtent, Script, ScriptCall,
+    SegmentTable, SessionPlan, Title, TransportEnd, ViewerAction,
 };
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use proptest::option;
@@ -210,18 +209,6 @@ fn rule() -> impl Strategy<Value = RateRule> {
     ]
 }
 
-fn any_probing() -> impl Strategy<Value = ProbeSettings> {
-    let every = option::of((0..30_000_u64).prop_map(ms));
-    (0..4_u32, any::<bool>(), 0..60_000_u64, every).prop_map(
-        |(segments, duplicate, after_pause, every)| ProbeSettings {
-            segments,
-            duplicate,
-            after_pause: ms(after_pause),
-            every,
-        },
-    )
-}
-
 fn any_make() -> impl Strategy<Value = PlayerConfig> {
     let time = || prop_oneof![Just(Duration::ZERO), (0..40_000_u64).prop_map(ms)];
     let maybe = || option::of((0..20_000_u64).prop_map(ms));
@@ -229,14 +216,10 @@ fn any_make() -> impl Strategy<Value = PlayerConfig> {
         (0..4_u32).prop_map(RequestExtent::Segments),
         Just(RequestExtent::OpenEnded)
     ];
-    let estimate = prop_oneof![
-        (time(), time()).prop_map(|(fast, slow)| ThroughputEstimate::Ewma { fast, slow }),
-        any::<u8>().prop_map(|samples| ThroughputEstimate::HarmonicMean { samples }),
-    ];
     let buffer = (time(), time(), time(), time());
-    let asking = (0..5_u32, shape, option::of(any_probing()));
+    let asking = (0..5_u32, shape);
     let choosing = (
-        estimate,
+        (time(), time()),
         rule(),
         0..5_u32,
         prop_oneof![Just(0.9), any::<f64>()],
@@ -250,8 +233,8 @@ fn any_make() -> impl Strategy<Value = PlayerConfig> {
             buffer_high: buffer.3,
             connections: asking.0,
             shape: asking.1,
-            probing: asking.2,
-            estimate: choosing.0,
+            estimate_fast: choosing.0.0,
+            estimate_slow: choosing.0.1,
             rule: choosing.1,
             start_rendition: choosing.2,
             safety: choosing.3,

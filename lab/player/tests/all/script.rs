@@ -2,7 +2,7 @@
 
 use crate::rig::{PlayerRig, at, call, ms};
 use headlong_player::{
-    CallEnd, CallId, Command, PlaybackSpec, Script, ScriptCall, SessionPlan, TransportEnd,
+    CallEnd, CallId, PlaybackSpec, Script, ScriptCall, SessionPlan, TransportEnd,
 };
 use headlong_units::{BitRate, ByteRange, Instant};
 
@@ -15,54 +15,6 @@ fn paced(object: u32, millis: u64) -> ScriptCall {
         pace: Some(ms(millis)),
         ..call(object)
     }
-}
-
-#[test]
-fn unpaced_calls_follow_each_reply() {
-    let mut rig = PlayerRig::new(plan(vec![call(0), call(1), call(2)]));
-    rig.reply(at(300), 0, 1000);
-    rig.reply(at(450), 1, 1000);
-    rig.reply(at(700), 2, 1000);
-    assert_eq!(rig.sent(), [(0, 0, 0), (300, 1, 0), (450, 2, 0)]);
-    assert_eq!(rig.ends(), [CallEnd::Whole; 3]);
-    let end = rig.end();
-    assert_eq!((end.end, end.bytes), (CallEnd::Whole, 3000));
-    assert_eq!((end.ended, end.startup_delay), (at(700), Some(ms(300))));
-    assert_eq!(
-        rig.given.last().map(|given| &given.command),
-        Some(&Command::Close)
-    );
-}
-
-#[test]
-fn pace_counts_from_start_of_previous_call() {
-    let mut rig = PlayerRig::new(plan(vec![call(0), paced(1, 10_000), paced(2, 10_000)]));
-    rig.reply(at(4_000), 0, 1000);
-    rig.reply(at(13_000), 1, 1000);
-    rig.reply(at(21_000), 2, 1000);
-    assert_eq!(rig.sent(), [(0, 0, 0), (10_000, 1, 0), (20_000, 2, 0)]);
-}
-
-#[test]
-fn paced_call_waits_for_end_of_previous_call() {
-    let mut rig = PlayerRig::new(plan(vec![call(0), paced(1, 1_000)]));
-    rig.reply(at(4_000), 0, 1000);
-    rig.reply(at(5_000), 1, 1000);
-    assert_eq!(rig.sent()[1].0, 4_000);
-    assert_eq!(rig.records[1].intended, at(4_000));
-}
-
-#[test]
-fn think_time_counts_from_end_of_previous_call() {
-    let think = ScriptCall {
-        think: Some(ms(2_000)),
-        pace: Some(ms(3_000)),
-        ..call(1)
-    };
-    let mut rig = PlayerRig::new(plan(vec![call(0), think]));
-    rig.reply(at(4_000), 0, 1000);
-    rig.reply(at(7_000), 1, 1000);
-    assert_eq!(rig.sent()[1].0, 6_000);
 }
 
 #[test]
@@ -120,34 +72,6 @@ fn burst_is_sent_at_once_on_separate_connections() {
     assert_eq!(rig.sent()[3..], [(6_000, 3, 0), (6_000, 4, 1)]);
     rig.reply(at(6_100), 3, 1000);
     rig.reply(at(6_100), 4, 1000);
-    assert_eq!(rig.end().end, CallEnd::Whole);
-}
-
-#[test]
-fn timeout_ends_session() {
-    let with = ScriptCall {
-        with_previous: true,
-        ..call(1)
-    };
-    let mut rig = PlayerRig::new(plan(vec![call(0), with, call(2)]));
-    rig.wait_until(at(9_999));
-    assert!(rig.player.end().is_none());
-    rig.wait_until(at(20_000));
-    // The first of the two timed out; the other was abandoned with it.
-    assert_eq!(rig.ends(), [CallEnd::TimedOut, CallEnd::Abandoned]);
-    let end = rig.end();
-    assert_eq!((end.end, end.ended), (CallEnd::TimedOut, at(10_000)));
-    assert_eq!(end.startup_delay, None);
-    assert_eq!(rig.sent().len(), 2);
-}
-
-#[test]
-fn reply_at_deadline_is_in_time() {
-    let mut rig = PlayerRig::new(plan(vec![call(0)]));
-    rig.now = at(10_000);
-    rig.head(0, 206, Some(1000));
-    rig.bytes(0, 1000);
-    rig.ended(0, TransportEnd::Whole);
     assert_eq!(rig.end().end, CallEnd::Whole);
 }
 
@@ -232,19 +156,6 @@ fn end_without_head_is_broken() {
     let mut rig = PlayerRig::new(plan(vec![call(0)]));
     rig.ended(0, TransportEnd::Whole);
     assert_eq!(rig.ends(), [CallEnd::Broken]);
-}
-
-#[test]
-fn transport_failure_ends_session() {
-    for (end, is) in [
-        (TransportEnd::Broken, CallEnd::Broken),
-        (TransportEnd::Wrong, CallEnd::Wrong),
-        (TransportEnd::Refused(429), CallEnd::Refused(429)),
-    ] {
-        let mut rig = PlayerRig::new(plan(vec![call(0), call(1)]));
-        rig.ended(0, end);
-        assert_eq!((rig.ends(), rig.end().end), (vec![is], is));
-    }
 }
 
 #[test]

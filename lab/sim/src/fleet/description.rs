@@ -169,10 +169,11 @@ fn read_fleet(
     FleetSetup {
         failures: read_failures(document, &fleet.boxes, setup),
         boxes: fleet.boxes,
-        rule: BalancingRule::BoundedHash,
+        rule: BalancingRule::SpreadHash,
         load_percent_max: fleet.load_percent_max,
         tries: fleet.tries,
         has_agents: document.get_or("agents", &flag(), true),
+        has_peers: document.get_or("peers", &flag(), true),
         origin,
         seed: 1,
     }

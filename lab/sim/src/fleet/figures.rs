@@ -17,10 +17,11 @@ pub const FLEET_SCHEMA: &str = "headlong-simulate-fleet-1";
 
 /// The parts that a simulated fleet imitates besides those of each box
 /// ([`IMITATED`](crate::IMITATED)), as reports print them.
-pub const FLEET_IMITATED: &str = "HAProxy (its points of boxes on the ring lie elsewhere; it takes \
-                                  no time and has no connections), a box that lacks a title (it \
-                                  fetches the bytes of a request instead of slices, and from no \
-                                  peer), the origin (has every title, and room for all requests)";
+pub const FLEET_IMITATED: &str = "HAProxy (the further boxes of a popular title lie elsewhere; it \
+                                  takes no time and has no connections), a box that lacks a title (it \
+                                  fetches the bytes of a request instead of slices), the network \
+                                  between boxes, the origin (has every title, and room for all \
+                                  requests)";
 
 /// Figures of a run in virtual time, measured within its window. Rates are in MiB/s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +57,8 @@ pub struct FleetFigures {
     pub busiest_requests: f64,
     /// Bytes fetched from the origin, by bytes sent to viewers.
     pub origin_ratio: f64,
+    /// Bytes that boxes sent to each other, by bytes sent to viewers.
+    pub peer_ratio: f64,
     /// Bytes that the boxes sent to viewers.
     pub sent_mib_s: f64,
     /// Bytes read from disks.
@@ -94,6 +97,8 @@ pub struct BoxFigures {
     pub unreachable: u64,
     /// Bytes that it sent to viewers.
     pub sent_mib_s: f64,
+    /// Bytes that it sent to other boxes.
+    pub peer_mib_s: f64,
     /// Bytes that it fetched from the origin.
     pub origin_mib_s: f64,
     /// Mean number of requests in progress.
@@ -125,7 +130,8 @@ impl FleetFigures {
         let viewers = seen.sessions_steady;
         let lost = seen.sessions_steady_failed + gave_up;
         let requests = used.sum(|one| one.requests);
-        let sent_bytes = used.sum(|one| one.sent_bytes);
+        let to_viewers = |one: &BoxUse| one.sent_bytes.saturating_sub(one.peer_bytes);
+        let sent_bytes = used.sum(to_viewers);
         let boxes = fleet.boxes.iter().zip(&used.boxes);
         let figures = |name: &str, one: &BoxUse| BoxFigures {
             name: name.to_owned(),
@@ -133,7 +139,8 @@ impl FleetFigures {
             requests: one.requests,
             refused: one.refused,
             unreachable: one.unreachable,
-            sent_mib_s: mib_s(one.sent_bytes),
+            sent_mib_s: mib_s(to_viewers(one)),
+            peer_mib_s: mib_s(one.peer_bytes),
             origin_mib_s: mib_s(one.pulled_bytes),
             requests_mean: ratio(one.in_progress as f64, seconds),
         };
@@ -157,6 +164,7 @@ impl FleetFigures {
             busiest_minute: round(used.busiest_minute, 4),
             busiest_requests: round(used.busiest_requests(), 4),
             origin_ratio: share(used.sum(|one| one.pulled_bytes), sent_bytes),
+            peer_ratio: share(used.sum(|one| one.peer_bytes), sent_bytes),
             sent_mib_s: mib_s(sent_bytes),
             disk_mib_s: run.disk_mib_s,
             requests,

@@ -1,4 +1,4 @@
-//! What the boxes have fetched from the origin and keep on their disks.
+//! What the boxes have fetched and keep on their disks.
 //!
 //! The unit is the bytes of one request: a chunk file, or the range of a segment. An edge keeps
 //! slices; viewers of a title request the same ranges, so both keep the same bytes, apart from the
@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_player::ObjectId;
-use headlong_units::{BitRate, ByteRange, Instant};
+use headlong_units::{BitRate, ByteRange};
 
 use crate::layout::FileLocation;
 
@@ -32,7 +32,12 @@ impl PartKey {
         }
     }
 
-    fn bytes(&self) -> u64 {
+    /// The box that wants it, or has it.
+    pub(crate) fn of_box(&self) -> usize {
+        self.of_box
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
 }
@@ -46,8 +51,6 @@ pub(crate) struct PulledPart {
     pub(crate) disk: u32,
     pub(crate) physical: u64,
     pub(crate) bytes: u64,
-    /// When all its bytes have come.
-    pub(crate) at: Instant,
 }
 
 impl PulledPart {
@@ -71,7 +74,7 @@ pub(crate) struct PullSpace {
 
 #[derive(Debug, Clone, Default)]
 struct BoxParts {
-    /// In the order of fetching. Those that were lost with the process are no longer in the map.
+    /// In the order of fetching.
     order: VecDeque<PartKey>,
     bytes: u64,
     /// Next position on each disk.
@@ -109,8 +112,8 @@ impl PulledParts {
         self.parts.get(key)
     }
 
-    /// Keeps what comes by `at`; none if it is larger than the space on a disk.
-    pub(crate) fn add(&mut self, key: PartKey, at: Instant) -> Option<PulledPart> {
+    /// Keeps what has come; none if it is larger than the space on a disk.
+    pub(crate) fn add(&mut self, key: PartKey) -> Option<PulledPart> {
         let bytes = key.bytes();
         if bytes > self.space.bytes {
             return None;
@@ -129,7 +132,6 @@ impl PulledParts {
             disk: disk as u32,
             physical: self.space.first + *cursor,
             bytes,
-            at,
         };
         *cursor += bytes;
         of_box.bytes += bytes;
@@ -138,22 +140,10 @@ impl PulledParts {
         while of_box.bytes > self.kept_bytes
             && let Some(oldest) = of_box.order.pop_front()
         {
-            if self.parts.remove(&oldest).is_some() {
-                of_box.bytes -= oldest.bytes();
-            }
+            self.parts.remove(&oldest);
+            of_box.bytes -= oldest.bytes();
         }
         Some(part)
-    }
-
-    /// The process of a box has ended: what it was fetching is lost.
-    pub(crate) fn lose_unfinished(&mut self, of_box: usize, now: Instant) {
-        let mut lost = 0;
-        self.parts.retain(|key, part| {
-            let is_lost = key.of_box == of_box && part.at > now;
-            lost += if is_lost { part.bytes } else { 0 };
-            !is_lost
-        });
-        self.boxes[of_box].bytes -= lost;
     }
 }
 
@@ -177,8 +167,8 @@ mod tests {
     fn oldest_parts_of_a_box_are_dropped_first() {
         let mut parts = parts();
         for object in 0..5 {
-            parts.add(key(0, object, 50), Instant::ZERO).expect("fits");
-            parts.add(key(1, object, 10), Instant::ZERO).expect("fits");
+            parts.add(key(0, object, 50)).expect("fits");
+            parts.add(key(1, object, 10)).expect("fits");
         }
         let kept = |of_box, bytes| -> Vec<u32> {
             let is_kept = |object: &u32| parts.get(&key(of_box, *object, bytes)).is_some();
@@ -193,7 +183,7 @@ mod tests {
     fn parts_alternate_between_disks_within_their_space() {
         let mut parts = parts();
         let mut add = |object| {
-            let part = parts.add(key(0, object, 60), Instant::ZERO).expect("fits");
+            let part = parts.add(key(0, object, 60)).expect("fits");
             (part.disk, part.physical)
         };
         assert_eq!((add(0), add(1)), ((0, 1000), (1, 1000)));
@@ -202,19 +192,6 @@ mod tests {
             (0, 1000),
             "from the start, as the rest is too small"
         );
-        assert_eq!(parts.add(key(0, 9, 101), Instant::ZERO), None);
-    }
-
-    #[test]
-    fn lost_process_loses_what_it_was_fetching() {
-        let mut parts = parts();
-        for (of_box, object, at) in [(0, 1, 5), (0, 2, 15), (1, 2, 15)] {
-            parts.add(key(of_box, object, 30), Instant(at));
-        }
-        parts.lose_unfinished(0, Instant(10));
-        assert!(parts.get(&key(0, 1, 30)).is_some());
-        assert!(parts.get(&key(0, 2, 30)).is_none());
-        assert!(parts.get(&key(1, 2, 30)).is_some());
-        assert_eq!(parts.boxes[0].bytes, 30);
+        assert_eq!(parts.add(key(0, 9, 101)), None);
     }
 }

@@ -1,27 +1,29 @@
 //! The fleet as a server: passes each request to a box, as the balancer decides, or to the next one
-//! if it is refused, and fetches from the origin what the box lacks.
+//! if it is refused, and fetches from a peer or the origin what the box lacks.
 //!
 //! Imitated: HAProxy, whose decisions are those of `headlong_fleet::Balancer`, without its own time
-//! or connections; and the edge of a box, without slices, peers and revalidation.
+//! or connections; and the edge of a box, without slices and revalidation. Peers are asked in the
+//! server's order (`headlong_fleet::TitleOrder`).
 //!
 //! Invariant: boxes share nothing but the balancer, and the balancer knows of them only what its
 //! checks, its agents and the replies tell.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{RequestId, Slot};
-use headlong_fleet::{AgentAnswer, Balancer, BearableShare, DiskSample};
-use headlong_player::ObjectId;
+use headlong_fleet::{AgentAnswer, Balancer, BearableShare, DiskSample, TitleOrder, title_hash};
+use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::{AccessPattern, DriveUse};
 use crate::event_queue::EventQueue;
-use crate::fleet::pulled::{PartKey, PullSpace, PulledPart, PulledParts};
+use crate::fleet::pulled::{PartKey, PullSpace, PulledParts};
 use crate::fleet::setup::{FleetSetup, OriginLink};
 use crate::fleet::usage::{BoxSecond, FleetRecorder, FleetUse};
 use crate::histogram::Histogram;
 use crate::layout::{FileLocation, Layout};
 use crate::link::Link;
+use crate::next_times::NextTimes;
 use crate::origin::{CacheUse, Origin, OriginEvent, ReplyPiece, Requester, ServerState};
 use crate::request::{FileRequest, of_all, of_disk};
 use crate::server::SimulatedServer;
@@ -31,6 +33,13 @@ use crate::usage::DiskUse;
 const SECOND: Duration = Duration::from_secs(1);
 /// Disk number in the ids of requests that the origin answers.
 const ORIGIN_DISK: u32 = u16::MAX as u32;
+/// Bit of a requester's session that marks a box which fetches a part for this viewer; the call is
+/// then the number of the fetch.
+const FETCHES: u32 = 1 << 31;
+/// Peers that are asked for a part, as in the server.
+const PEERS_ASKED_MAX: usize = 4;
+/// From a request to a peer until its first byte, without its disk.
+const PEER_DELAY: Duration = Duration::from_millis(1);
 /// Most disks of a fleet.
 pub(crate) const DISKS_MAX: u32 = ORIGIN_DISK - 1;
 
@@ -39,22 +48,29 @@ enum FleetEvent {
     Second,
     Fails(usize),
     Returns(usize),
-    /// The bytes of a reply have come from the origin.
+    /// The bytes of a fetch have come.
     Fetched(u64),
-    /// A box writes bytes that it has fetched.
-    Stored(usize, PulledPart, ProcessNumber),
 }
 
 /// Number of a box's process: a restart begins the next one.
 type ProcessNumber = u32;
 
-/// A reply with bytes from the origin.
+/// A reply with bytes that its box fetches.
 #[derive(Debug)]
-struct OriginReply {
+struct FetchedReply {
     asker: Requester,
     of_box: usize,
-    process: ProcessNumber,
     bytes: u64,
+}
+
+/// A part on its way to a box.
+#[derive(Debug)]
+struct PartFetch {
+    key: PartKey,
+    began: Instant,
+    process: ProcessNumber,
+    /// Replies that wait for it.
+    replies: Vec<u64>,
 }
 
 /// A box, and what the fleet knows of it.
@@ -66,10 +82,12 @@ struct SimulatedBox {
     share: BearableShare,
     /// Jobs and late jobs of each disk at the latest second.
     jobs_before: Vec<(u64, u64)>,
-    /// Replies in progress with bytes from the origin.
-    origin_replies: u64,
+    /// Replies in progress with bytes that it fetches.
+    fetched_replies: u64,
     /// Bytes of such replies since the start.
-    origin_sent_bytes: u64,
+    fetched_sent_bytes: u64,
+    /// Replies in progress to other boxes.
+    peer_replies: u64,
 }
 
 /// The fleet in virtual time.
@@ -79,23 +97,26 @@ pub(crate) struct FleetServer {
     /// Disks of a box.
     disks: u32,
     balancer: Balancer,
+    /// The order in which boxes ask their peers; none if they do not.
+    peers: Option<TitleOrder>,
     tries: u32,
     has_agents: bool,
     origin: OriginLink,
     /// Where each file lies at the box of its title.
     layout: Layout,
     /// The balancer's hash of each title.
-    hashes: Vec<u64>,
+    hashes: Vec<u32>,
     /// The title of each file.
     titles: Vec<u32>,
     pulled: PulledParts,
-    replies: Slab<OriginReply>,
+    fetches: Slab<PartFetch>,
+    /// The latest fetch of each part that is on its way.
+    fetching: BTreeMap<PartKey, u64>,
+    replies: Slab<FetchedReply>,
     events: EventQueue<FleetEvent>,
     outcomes: VecDeque<OriginEvent>,
     recorder: FleetRecorder,
-    /// Next timeout of each box.
-    boxes_next_at: Vec<Instant>,
-    next_at: Instant,
+    boxes_next: NextTimes,
 }
 
 impl FleetServer {
@@ -105,7 +126,7 @@ impl FleetServer {
         servers: Vec<SimulatedServer>,
         disks: u32,
         setup: &FleetSetup,
-        hashes: Vec<u64>,
+        hashes: Vec<u32>,
         space: PullSpace,
     ) -> Self {
         let count = servers.len();
@@ -115,13 +136,15 @@ impl FleetServer {
             process: 0,
             share: BearableShare::default(),
             jobs_before: vec![(0, 0); disks as usize],
-            origin_replies: 0,
-            origin_sent_bytes: 0,
+            fetched_replies: 0,
+            fetched_sent_bytes: 0,
+            peer_replies: 0,
         });
         let mut fleet = Self {
             boxes: boxes.collect(),
             disks,
             balancer: setup.balancer(),
+            peers: setup.has_peers.then(|| setup.peer_order()),
             tries: setup.tries,
             has_agents: setup.has_agents,
             origin: setup.origin,
@@ -129,12 +152,13 @@ impl FleetServer {
             hashes,
             titles: Vec::new(),
             pulled: PulledParts::new(count, disks, space),
+            fetches: Slab::default(),
+            fetching: BTreeMap::new(),
             replies: Slab::default(),
             events: EventQueue::new(),
             outcomes: VecDeque::new(),
             recorder: FleetRecorder::new(count),
-            boxes_next_at: vec![Instant::NEVER; count],
-            next_at: Instant::NEVER,
+            boxes_next: NextTimes::new(count),
         };
         fleet
             .events
@@ -145,7 +169,6 @@ impl FleetServer {
             fleet.events.plan(back, FleetEvent::Returns(of_box));
         }
         (0..count).for_each(|of_box| fleet.note(of_box));
-        fleet.note_next();
         fleet
     }
 
@@ -156,68 +179,60 @@ impl FleetServer {
     }
 
     /// Calls a box, and collects its outcomes.
-    fn with_box<T>(&mut self, of_box: usize, act: impl FnOnce(&mut SimulatedServer) -> T) -> T {
-        let server = &mut self.boxes[of_box].server;
-        let result = act(server);
-        while let Some(outcome) = server.poll_outcome() {
-            self.outcomes.push_back(outcome);
+    fn with_box<T>(
+        &mut self,
+        now: Instant,
+        of_box: usize,
+        act: impl FnOnce(&mut SimulatedServer) -> T,
+    ) -> T {
+        let result = act(&mut self.boxes[of_box].server);
+        self.collect(now, of_box);
+        result
+    }
+
+    fn collect(&mut self, now: Instant, of_box: usize) {
+        while let Some(outcome) = self.boxes[of_box].server.poll_outcome() {
+            let asker = match &outcome {
+                OriginEvent::Piece(piece) => piece.asker,
+                OriginEvent::Failed(asker) => *asker,
+            };
+            match asker.session & FETCHES {
+                0 => self.outcomes.push_back(outcome),
+                _ => self.handle_peer(now, of_box, u64::from(asker.call.0), &outcome),
+            }
         }
         self.note(of_box);
-        result
     }
 
     /// Updates what follows from the state of a box: its requests in progress and the next timeout.
     fn note(&mut self, of_box: usize) {
         let one = &self.boxes[of_box];
-        let replies = one.server.reply_count() as u64 + one.origin_replies;
+        let replies = one.server.reply_count() as u64 + one.fetched_replies;
+        // The balancer does not see what boxes request of each other.
+        let replies = replies - one.peer_replies;
         self.balancer.set_in_progress(of_box, replies);
         let next = one.server.poll_timeout().unwrap_or(Instant::NEVER);
-        let before = std::mem::replace(&mut self.boxes_next_at[of_box], next);
-        if next <= self.next_at {
-            self.next_at = next;
-        } else if before == self.next_at {
-            self.note_next();
-        }
-    }
-
-    fn note_next(&mut self) {
-        let boxes = self.boxes_next_at.iter().copied();
-        let next = boxes.chain(self.events.next_at()).min();
-        self.next_at = next.unwrap_or(Instant::NEVER);
-    }
-
-    fn plan(&mut self, at: Instant, event: FleetEvent) {
-        self.events.plan(at, event);
-        self.next_at = self.next_at.min(at);
+        self.boxes_next.set(of_box, next);
     }
 
     fn happen(&mut self, now: Instant, event: FleetEvent) {
         match event {
             FleetEvent::Second => {
                 self.check(now);
-                self.plan(now + SECOND, FleetEvent::Second);
+                self.events.plan(now + SECOND, FleetEvent::Second);
             }
             FleetEvent::Fails(of_box) => {
                 let one = &mut self.boxes[of_box];
                 one.is_down = true;
                 one.process += 1;
                 one.share = BearableShare::default();
-                self.pulled.lose_unfinished(of_box, now);
-                self.with_box(of_box, |server| server.kill(now));
+                self.with_box(now, of_box, |server| server.kill(now));
             }
             FleetEvent::Returns(of_box) => {
                 self.boxes[of_box].is_down = false;
-                self.with_box(of_box, |server| server.start_again(now));
+                self.with_box(now, of_box, |server| server.start_again(now));
             }
-            FleetEvent::Fetched(id) => self.fetched(id),
-            FleetEvent::Stored(of_box, part, process) => {
-                if self.boxes[of_box].process == process {
-                    let (disk, physical) = (part.disk as usize, part.physical);
-                    self.with_box(of_box, |server| {
-                        server.write(now, disk, physical, part.bytes);
-                    });
-                }
-            }
+            FleetEvent::Fetched(fetch) => self.fetched(now, fetch),
         }
     }
 
@@ -226,7 +241,7 @@ impl FleetServer {
         let second = now.0 / SECOND.0;
         let mut seconds = Vec::with_capacity(self.boxes.len());
         for (of_box, one) in self.boxes.iter_mut().enumerate() {
-            let mut sent_bytes = one.origin_sent_bytes;
+            let mut sent_bytes = one.fetched_sent_bytes;
             let mut samples = Vec::with_capacity(one.jobs_before.len());
             for (disk, before) in one.server.each_disk().zip(&mut one.jobs_before) {
                 let stats = disk.stats();
@@ -253,33 +268,70 @@ impl FleetServer {
         self.recorder.add(seconds.into_iter());
     }
 
-    /// The bytes of a reply have come from the origin.
-    fn fetched(&mut self, id: u64) {
-        let Some(reply) = self.replies.get(id) else {
+    /// The bytes of a fetch have come: its box writes them, and replies.
+    fn fetched(&mut self, now: Instant, number: u64) {
+        let Some(fetch) = self.fetches.remove(number) else {
             return;
         };
-        let (asker, bytes) = (reply.asker, reply.bytes);
-        let one = &mut self.boxes[reply.of_box];
-        if one.process != reply.process {
-            self.outcomes.push_back(OriginEvent::Failed(asker));
-            return self.end_origin_reply(id);
+        let (key, of_box) = (fetch.key, fetch.key.of_box());
+        if self.fetching.get(&key) == Some(&number) {
+            self.fetching.remove(&key);
         }
-        one.origin_sent_bytes += bytes;
-        self.outcomes.push_back(OriginEvent::Piece(ReplyPiece {
-            asker,
-            request: of_all(ORIGIN_DISK, RequestId(id)),
-            slot: Slot(0),
-            bytes,
-            head: Some(bytes),
-            is_last: true,
-        }));
+        let is_lost = self.boxes[of_box].process != fetch.process;
+        if !is_lost && let Some(part) = self.pulled.add(key) {
+            let (disk, physical) = (part.disk as usize, part.physical);
+            self.with_box(now, of_box, |server| {
+                server.write(now, disk, physical, part.bytes);
+            });
+        }
+        for id in fetch.replies {
+            let Some(FetchedReply { asker, bytes, .. }) = self.replies.get(id) else {
+                continue;
+            };
+            let (asker, bytes) = (*asker, *bytes);
+            if is_lost {
+                self.outcomes.push_back(OriginEvent::Failed(asker));
+                self.end_reply(id);
+                continue;
+            }
+            self.boxes[of_box].fetched_sent_bytes += bytes;
+            self.outcomes.push_back(OriginEvent::Piece(ReplyPiece {
+                asker,
+                request: of_all(ORIGIN_DISK, RequestId(id)),
+                slot: Slot(0),
+                bytes,
+                head: Some(bytes),
+                is_last: true,
+            }));
+        }
     }
 
-    fn end_origin_reply(&mut self, id: u64) {
+    fn end_reply(&mut self, id: u64) {
         if let Some(reply) = self.replies.remove(id) {
-            self.boxes[reply.of_box].origin_replies -= 1;
+            self.boxes[reply.of_box].fetched_replies -= 1;
             self.note(reply.of_box);
         }
+    }
+
+    /// What a box has of a requested range: the file if it is the box of the title, or a part.
+    fn stored(
+        &self,
+        of_box: usize,
+        asking: &FileRequest<'_>,
+    ) -> Option<(ObjectId, FileLocation, Option<ByteRange>)> {
+        let place = asking.place;
+        if (place.disk / self.disks) as usize == of_box {
+            let disk = place.disk % self.disks;
+            let place = FileLocation {
+                disk,
+                ..place.clone()
+            };
+            return Some((asking.object, place, asking.range));
+        }
+        let key = PartKey::new(of_box, asking.object, asking.wanted());
+        let part = self.pulled.get(&key)?;
+        let range = ByteRange::new(0, part.bytes);
+        Some((part.file, part.place(place.bit_rate), Some(range)))
     }
 
     /// Asks a box that is in service.
@@ -290,61 +342,127 @@ impl FleetServer {
         asker: Requester,
         asking: &FileRequest<'_>,
     ) -> Result<RequestId, u16> {
-        let place = asking.place;
-        if (place.disk / self.disks) as usize == of_box {
-            let place = FileLocation {
-                disk: place.disk % self.disks,
-                ..place.clone()
-            };
+        if let Some((object, place, range)) = self.stored(of_box, asking) {
             let asking = FileRequest {
+                object,
                 place: &place,
-                ..*asking
+                range,
             };
-            return self.with_box(of_box, |server| server.ask_at(now, asker, &asking));
+            return self.with_box(now, of_box, |server| server.ask_at(now, asker, &asking));
         }
         let wanted = asking.wanted();
         if wanted.is_empty() {
             return Err(416);
         }
         let key = PartKey::new(of_box, asking.object, wanted);
-        match self.pulled.get(&key).copied() {
-            Some(part) if part.at <= now => {
-                let place = part.place(place.bit_rate);
-                let asking = FileRequest {
-                    object: part.file,
-                    place: &place,
-                    range: Some(ByteRange::new(0, part.bytes)),
-                };
-                self.with_box(of_box, |server| server.ask_at(now, asker, &asking))
-            }
-            // Another request has made the box fetch it.
-            Some(part) => Ok(self.answer_at(part.at, of_box, asker, wanted.len())),
-            None => {
-                let took = self.origin.delay + self.origin.rate.time_for(wanted.len());
-                let at = now + took;
-                self.recorder.used.boxes[of_box].pulled_bytes += wanted.len();
-                if let Some(part) = self.pulled.add(key, at) {
-                    let process = self.boxes[of_box].process;
-                    self.plan(at, FleetEvent::Stored(of_box, part, process));
-                }
-                Ok(self.answer_at(at, of_box, asker, wanted.len()))
+        let process = self.boxes[of_box].process;
+        let known = self.fetching.get(&key).copied();
+        let known = known.filter(|fetch| {
+            let fetch = self.fetches.get(*fetch);
+            fetch.is_some_and(|fetch| fetch.process == process)
+        });
+        let fetch = known.unwrap_or_else(|| self.fetch(now, key, asker, asking));
+        let id = self.replies.add(FetchedReply {
+            asker,
+            of_box,
+            bytes: wanted.len(),
+        });
+        if let Some(fetch) = self.fetches.get_mut(fetch) {
+            fetch.replies.push(id);
+        }
+        self.boxes[of_box].fetched_replies += 1;
+        self.note(of_box);
+        Ok(of_all(ORIGIN_DISK, RequestId(id)))
+    }
+
+    /// Begins to fetch a part, from the first peer that has it or from the origin.
+    fn fetch(
+        &mut self,
+        now: Instant,
+        key: PartKey,
+        asker: Requester,
+        asking: &FileRequest<'_>,
+    ) -> u64 {
+        let fetch = self.fetches.add(PartFetch {
+            key,
+            began: now,
+            process: self.boxes[key.of_box()].process,
+            replies: Vec::new(),
+        });
+        self.fetching.insert(key, fetch);
+        let title = self.hash_of(asking.object);
+        let order = self.peers.iter().flat_map(|order| order.boxes_of(title));
+        let others = order.filter(|peer| *peer != key.of_box());
+        let peers: Vec<usize> = others.take(PEERS_ASKED_MAX).collect();
+        let asker = Requester {
+            session: asker.session | FETCHES,
+            call: CallId(fetch as u32),
+            is_whole: false,
+        };
+        let mut peers = peers.into_iter();
+        if !peers.any(|peer| self.ask_peer(now, peer, asker, asking)) {
+            self.ask_origin(now, fetch);
+        }
+        fetch
+    }
+
+    /// Asks a peer for a part; returns whether it has it and has begun to send it.
+    fn ask_peer(
+        &mut self,
+        now: Instant,
+        peer: usize,
+        asker: Requester,
+        asking: &FileRequest<'_>,
+    ) -> bool {
+        let stored = self.stored(peer, asking);
+        let Some((object, place, range)) = stored.filter(|_| !self.boxes[peer].is_down) else {
+            return false;
+        };
+        let asking = FileRequest {
+            object,
+            place: &place,
+            range,
+        };
+        let one = &mut self.boxes[peer];
+        let is_asked = one.server.ask_at(now, asker, &asking).is_ok();
+        one.peer_replies += u64::from(is_asked);
+        self.collect(now, peer);
+        is_asked
+    }
+
+    /// A peer has sent a piece, or has failed.
+    fn handle_peer(&mut self, now: Instant, peer: usize, number: u64, outcome: &OriginEvent) {
+        let one = &mut self.boxes[peer];
+        let OriginEvent::Piece(piece) = outcome else {
+            one.peer_replies -= 1;
+            return self.ask_origin(now, number);
+        };
+        self.recorder.used.boxes[peer].peer_bytes += piece.bytes;
+        // The network between boxes is faster than a disk.
+        one.server.taken(now, piece.request, piece.slot);
+        if piece.is_last {
+            one.peer_replies -= 1;
+            if let Some(fetch) = self.fetches.get(number) {
+                let rate = self.origin.rate;
+                let whole = fetch.began + rate.time_for(fetch.key.bytes());
+                let at = whole.max(now + rate.time_for(piece.bytes)) + PEER_DELAY;
+                self.events.plan(at, FleetEvent::Fetched(number));
             }
         }
     }
 
-    /// A reply whose bytes come from the origin at that time.
-    fn answer_at(&mut self, at: Instant, of_box: usize, asker: Requester, bytes: u64) -> RequestId {
-        let one = &mut self.boxes[of_box];
-        one.origin_replies += 1;
-        let id = self.replies.add(OriginReply {
-            asker,
-            of_box,
-            process: one.process,
-            bytes,
-        });
-        self.plan(at, FleetEvent::Fetched(id));
-        self.note(of_box);
-        of_all(ORIGIN_DISK, RequestId(id))
+    /// Asks the origin for the part of a fetch.
+    fn ask_origin(&mut self, now: Instant, number: u64) {
+        if let Some(PartFetch { key, .. }) = self.fetches.get(number) {
+            let took = self.origin.delay + self.origin.rate.time_for(key.bytes());
+            self.events.plan(now + took, FleetEvent::Fetched(number));
+            self.recorder.used.boxes[key.of_box()].pulled_bytes += key.bytes();
+        }
+    }
+
+    /// The balancer's hash of the title of a file.
+    fn hash_of(&self, object: ObjectId) -> u32 {
+        self.hashes[self.titles[object.0 as usize] as usize]
     }
 }
 
@@ -369,10 +487,12 @@ impl Origin for FleetServer {
             place: &place,
             range,
         };
-        let title = self.hashes[self.titles[object.0 as usize] as usize];
+        let title = self.hash_of(object);
+        // Each viewer has an address of its own.
+        let viewer = title_hash(&asker.session.to_string());
         let mut avoid = None;
         for _ in 0..self.tries {
-            let Some(of_box) = self.balancer.choose(title, avoid) else {
+            let Some(of_box) = self.balancer.choose(title, viewer, avoid) else {
                 break;
             };
             if self.boxes[of_box].is_down {
@@ -414,32 +534,35 @@ impl Origin for FleetServer {
 
     fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
         match self.box_of(request) {
-            Some(of_box) => self.with_box(of_box, |server| server.taken(now, request, slot)),
-            None => self.end_origin_reply(of_disk(request).1.0),
+            Some(of_box) => self.with_box(now, of_box, |server| server.taken(now, request, slot)),
+            None => self.end_reply(of_disk(request).1.0),
         }
     }
 
     fn gone(&mut self, now: Instant, request: RequestId) {
         match self.box_of(request) {
-            Some(of_box) => self.with_box(of_box, |server| server.gone(now, request)),
-            None => self.end_origin_reply(of_disk(request).1.0),
+            Some(of_box) => self.with_box(now, of_box, |server| server.gone(now, request)),
+            None => self.end_reply(of_disk(request).1.0),
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        for of_box in 0..self.boxes.len() {
-            if self.boxes_next_at[of_box] <= now {
-                self.with_box(of_box, |server| server.handle_timeout(now));
-            }
+        let mut from = 0;
+        while let Some(of_box) = self.boxes_next.due_from(from, now) {
+            self.with_box(now, of_box, |server| server.handle_timeout(now));
+            from = of_box + 1;
         }
         while let Some(event) = self.events.take_due(now) {
             self.happen(now, event);
         }
-        self.note_next();
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        (self.next_at < Instant::NEVER).then_some(self.next_at)
+        let first = self.boxes_next.first();
+        let own = self.events.next_at();
+        own.into_iter()
+            .chain((first < Instant::NEVER).then_some(first))
+            .min()
     }
 
     fn poll_outcome(&mut self) -> Option<OriginEvent> {
@@ -494,7 +617,7 @@ impl Origin for FleetServer {
 
     fn live(&self) -> usize {
         let boxes: usize = self.boxes.iter().map(|one| one.server.live()).sum();
-        boxes + self.replies.len() + self.events.len() + self.outcomes.len()
+        boxes + self.replies.len() + self.fetches.len() + self.events.len() + self.outcomes.len()
     }
 
     fn state(&self) -> ServerState {

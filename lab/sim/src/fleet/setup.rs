@@ -1,6 +1,6 @@
 //! Setup of a fleet: its boxes and its balancer, failures, and the origin.
 
-use headlong_fleet::{Balancer, BalancingRule, FleetBox, hash};
+use headlong_fleet::{Balancer, BalancingRule, Fleet, FleetBox, TitleOrder, title_hash};
 use headlong_units::{BitRate, Duration, Instant};
 use headlong_workload::Catalogue;
 
@@ -42,12 +42,14 @@ pub struct FleetSetup {
     /// How the balancer selects a box.
     pub rule: BalancingRule,
     /// Most requests in progress at a box, per cent of the mean, for
-    /// [`BalancingRule::BoundedHash`].
+    /// rules with a bound.
     pub load_percent_max: u32,
     /// Boxes that are asked in turn before a viewer gets a refusal.
     pub tries: u32,
     /// Whether boxes have agents that tell what they can bear.
     pub has_agents: bool,
+    /// Whether a box asks its peers for what it lacks, before the origin.
+    pub has_peers: bool,
     /// Outages of boxes.
     pub failures: Vec<BoxFailure>,
     /// The origin.
@@ -71,19 +73,26 @@ impl FleetSetup {
         Balancer::new(&self.boxes, self.rule, self.load_percent_max, self.seed)
     }
 
+    pub(crate) fn peer_order(&self) -> TitleOrder {
+        TitleOrder::new(&Fleet {
+            boxes: self.boxes.clone(),
+            ..Fleet::default()
+        })
+    }
+
     /// The hash by which the balancer knows each title. All renditions of a work are one title.
-    pub(crate) fn hashes(catalogue: &Catalogue) -> Vec<u64> {
+    pub(crate) fn hashes(catalogue: &Catalogue) -> Vec<u32> {
         let titles = catalogue.titles.iter();
         let works = titles.map(|title| title.number - title.rendition);
-        works.map(|work| hash(&work.to_string())).collect()
+        works.map(|work| title_hash(&work.to_string())).collect()
     }
 
     /// The disk of each title, out of those of all boxes: its box is the one that its hash selects
     /// as long as all are in service.
-    pub(crate) fn disks_of_titles(&self, hashes: &[u64], disks: u32) -> Vec<u32> {
+    pub(crate) fn disks_of_titles(&self, hashes: &[u32], disks: u32) -> Vec<u32> {
         let balancer = self.balancer();
         let titles = (0..).zip(hashes);
-        let of_title = |(number, hash): (u32, &u64)| {
+        let of_title = |(number, hash): (u32, &u32)| {
             let home = balancer.home(*hash).unwrap_or(0) as u32;
             home * disks + disk_of(number, disks)
         };

@@ -14,8 +14,10 @@ pub struct BoxUse {
     pub refused: u64,
     /// Requests that could not reach it, because it was down and the balancer did not know yet.
     pub unreachable: u64,
-    /// Bytes that it sent to viewers.
+    /// Bytes that it sent to viewers and to other boxes.
     pub sent_bytes: u64,
+    /// Of those, bytes to other boxes.
+    pub peer_bytes: u64,
     /// Bytes that it fetched from the origin.
     pub pulled_bytes: u64,
     /// Requests in progress, summed over all seconds.

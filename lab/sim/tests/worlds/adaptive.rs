@@ -67,12 +67,7 @@ fn every_player_rule_is_served_without_failure() {
             ("player.request_segments", "4"),
             patient,
         ],
-        &[
-            ("player.rule", "bola"),
-            ("player.probing", "2"),
-            ("player.probing_duplicate", "true"),
-            patient,
-        ],
+        &[("player.rule", "bola"), patient],
         &[
             ("title.dash.segment_variation", "0.4"),
             ("viewing.skip", "0.2"),
@@ -96,11 +91,11 @@ fn every_player_rule_is_served_without_failure() {
 
 #[test]
 fn adaptive_players_have_no_bound() {
-    let bound = experiment(&[]).bound(4.0, 1);
+    let bound = experiment(&[]).loss_bound(4.0, 1);
     assert_eq!(bound, Err(SetupError::NoBound));
     assert!(
         experiment(&[("player.kind", "simple")])
-            .bound(4.0, 1)
+            .loss_bound(4.0, 1)
             .is_ok()
     );
 }

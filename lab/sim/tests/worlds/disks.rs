@@ -274,7 +274,7 @@ fn impossible_setup_is_rejected_with_reason() {
         refused(vanilla, 0, 2),
         "a vanilla server supports only one disk in virtual time; simulate one disk"
     );
-    let bounded = experiment(2, None).bound(1.0, 1);
+    let bounded = experiment(2, None).loss_bound(1.0, 1);
     assert_eq!(bounded, Err(SetupError::OneDisk("the bound")));
     let mut large = experiment(2, None);
     large.drive = large.drive.scaled_to(1_000_000_000);

@@ -50,6 +50,7 @@ fn fleet(boxes: usize, disks: u32, rate_mib_s: f64) -> FleetExperiment {
             load_percent_max: 125,
             tries: 2,
             has_agents: true,
+            has_peers: false,
             failures: Vec::new(),
             origin: OriginLink {
                 delay: Duration::from_millis(20),
@@ -137,6 +138,44 @@ fn single_try_shows_viewers_that_box_is_down() {
 }
 
 #[test]
+fn box_asks_its_peers_before_the_origin() {
+    let mut of = fleet(6, 2, 20.0);
+    of.fleet.has_peers = true;
+    let figures = run(&of, BalancingRule::Random, 1);
+    assert_eq!(
+        (figures.lost, figures.origin_ratio),
+        (0, 0.0),
+        "{figures:?}"
+    );
+    // Most requests come to a box that lacks the title; parts are fetched once.
+    assert!(figures.peer_ratio > 0.3 && figures.peer_ratio < figures.away_ratio);
+    let to_peers: f64 = figures.boxes.iter().map(|one| one.peer_mib_s).sum();
+    let share = to_peers / figures.sent_mib_s;
+    assert!((share - figures.peer_ratio).abs() < 1e-3, "{figures:?}");
+    // What a box sends to others loads it, too.
+    of.fleet.has_peers = false;
+    let without = run(&of, BalancingRule::Random, 1);
+    assert!(
+        without.origin_ratio > 0.3 && without.peer_ratio == 0.0,
+        "{without:?}"
+    );
+    assert!(figures.disk_mib_s > without.disk_mib_s);
+}
+
+#[test]
+fn peer_that_fails_is_replaced_by_the_origin() {
+    let mut of = failing(3);
+    of.fleet.has_peers = true;
+    let figures = run(&of, BalancingRule::Random, 1);
+    assert_eq!((figures.lost, figures.refused), (0, 0), "{figures:?}");
+    // A sixth of the titles has no other copy for a third of the time.
+    assert!(
+        figures.origin_ratio > 0.02 && figures.origin_ratio < 0.08,
+        "{figures:?}"
+    );
+}
+
+#[test]
 fn rules_differ_in_load_and_origin_traffic() {
     let of = fleet(6, 2, 20.0);
     let [bounded, hash, random] = [
@@ -168,9 +207,9 @@ fn small_fleet_has_its_known_figures() {
     );
     let known = (
         (155, 0, 0),
-        (5192, 10, 0),
-        (1.0807, 1.1216),
-        (0.238163, 0.41718),
+        (5193, 7, 0),
+        (1.1277, 1.2323),
+        (0.246092, 0.393607),
     );
     assert_eq!(seen, known);
 }

@@ -74,9 +74,8 @@ fn bound_on_losses_rises_with_rate_and_falls_with_memory() {
 }
 
 #[test]
-fn bounds_refuse_servers_with_an_ssd() {
+fn bound_refuses_servers_with_an_ssd() {
     let mut experiment = start("youtube-sd", 64, 60);
     experiment.setup.flash = Some(tier(1, 1 << 30, 16 << 20));
     assert_eq!(experiment.loss_bound(60.0, 1), Err(SetupError::FlashBound));
-    assert_eq!(experiment.bound(60.0, 1), Err(SetupError::FlashBound));
 }

@@ -1,11 +1,9 @@
 //! Simulated worlds: small ones with known results, and the server's behaviour in larger ones.
 
 mod adaptive;
-mod bound;
 mod client_hints;
 mod determinism;
 mod disks;
-mod flash_reads;
 mod fleet;
 mod load_steps;
 mod loss_bound;

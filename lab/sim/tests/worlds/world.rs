@@ -373,3 +373,25 @@ fn files_of_title_are_read_ahead_across() {
     assert!(repositions < 20, "{repositions} ways to 40 files");
     assert_eq!(bytes, 40 * CHUNK_BYTES);
 }
+
+#[test]
+fn live_objects_do_not_grow_with_run_length() {
+    let live = |until| {
+        // As in a run of hours: the series is at its limit from the start.
+        let mut setup = WorldSetup {
+            window: window(0, until),
+            ..WorldSetup::default()
+        };
+        setup.engine.memory_bytes = 256 * MIB;
+        setup.engine.admission = Admission::Accept;
+        let few = [("title.sd.count", "600"), ("title.hd.count", "200")];
+        let experiment = crate::experiment("youtube-sd", &few, setup);
+        let seen = experiment.observe(8.0, 1).expect("a world");
+        assert_eq!(seen.calls.failures(), 0);
+        let looks = seen.looks().len();
+        (seen.live_max - looks, seen.sessions_began())
+    };
+    let ((once, few), (twice, many)) = (live(460), live(860));
+    assert!(many as f64 > 1.8 * few as f64);
+    assert!((twice as f64) < 1.15 * once as f64, "{once} {twice}");
+}

@@ -73,11 +73,6 @@ impl ContentStore {
         })
     }
 
-    /// Size of the disk.
-    pub fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
-    }
-
     /// Its manifest, if it is persistent.
     pub fn manifest(&self) -> Option<StoreManifest> {
         self.keeper.as_ref().map(PersistentStore::manifest)

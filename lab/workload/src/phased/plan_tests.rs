@@ -12,7 +12,7 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use crate::phased::{PhasedRequest, PhasedSessions, PhasedSpecification};
 use crate::specification::{ArrivalRate, TraceExtent};
 use crate::trace::{Session, Trace};
-use crate::{Catalogue, Dialect, NetworkClass, SessionStream, Specification, Workload, generate};
+use crate::{Catalogue, NetworkClass, SessionStream, Specification, Workload, generate};
 
 /// Largest piece that arrives at once.
 const SLICE_BYTES: u64 = 16 * 1024;
@@ -331,11 +331,10 @@ fn resumed_viewers_make_demand_steady_from_the_start() {
 #[test]
 fn trace_round_trips_and_bad_plans_are_refused() {
     let trace = generate(&preset(20), 1).trace;
-    let text = trace.to_text(Dialect::Headlong).expect("it can express it");
+    let text = trace.to_text();
     assert_eq!(Trace::read(text.as_bytes()).expect("it parses"), trace);
     let shares: f64 = trace.classes.iter().map(|class| class.share).sum();
     assert!((shares - 1.0).abs() < 1e-9);
-    assert!(trace.to_text(Dialect::Thesis).is_err());
     let head = "{\"trace\":{\"version\":2,\"about\":{\"has_arrivals\":true},\"classes\":[]}}\n\
                 {\"object\":\"video/000000.bin\"}\n";
     let read = |calls: &str| {

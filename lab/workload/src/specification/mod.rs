@@ -11,7 +11,7 @@ mod check;
 mod players;
 mod read;
 
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,7 +21,6 @@ use headlong_player::PlayerConfig;
 use headlong_units::{BitRate, Bytes, Duration, KIB, MIB};
 
 use crate::phased::PhasedSpecification;
-pub use crate::player_keys::player_text;
 use crate::{Curve, NetworkClass, Ramp, TitleForm, ViewerIdentity};
 pub(crate) use arrivals::{arrival_rate, is_of_phases, take_playing};
 pub(crate) use check::{bit_rate, request_bytes};
@@ -269,17 +268,6 @@ pub struct PlayerKind {
     /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), whose
     /// requests [`RequestSettings`] describes.
     pub make: Option<Arc<PlayerConfig>>,
-}
-
-impl PlayerKind {
-    /// The papers' simple player, for all viewers.
-    pub fn simple() -> Self {
-        Self {
-            name: "simple".to_string(),
-            share: 1.0,
-            make: None,
-        }
-    }
 }
 
 impl Default for Specification {

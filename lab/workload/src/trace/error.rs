@@ -1,4 +1,4 @@
-//! Errors of traces, and limits of dialects.
+//! Errors of traces.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -71,29 +71,3 @@ impl fmt::Display for TraceErrors {
 }
 
 impl core::error::Error for TraceErrors {}
-
-/// Features that a dialect cannot express.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DialectLimit {
-    /// A session that adapts its bit rate has no calls before it is played, and one of a workload of
-    /// phases closes replies in the middle.
-    #[error(
-        "a session adapts its bit rate or closes replies, and this dialect can only hold calls \
-         known in advance, which are read to their end; write the trace in the dialect headlong"
-    )]
-    NoScript,
-    /// httperf 0.9.1 requests whole files only.
-    #[error("this dialect cannot ask for ranges; generate with --set catalogue.chunk=512KiB")]
-    Ranges,
-    /// httperf stores the sessions of a file in a table of fixed size.
-    #[error(
-        "this dialect allows no more than {max} sessions of {count}; generate with --sessions \
-         {max}"
-    )]
-    Sessions {
-        /// Number of sessions.
-        count: usize,
-        /// Limit of the dialect.
-        max: usize,
-    },
-}

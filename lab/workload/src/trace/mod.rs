@@ -5,7 +5,6 @@ mod error;
 mod json_lines;
 mod text;
 mod wsesslog_read;
-mod wsesslog_write;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,7 +14,7 @@ use headlong_units::{ByteRange, Duration};
 use serde::{Deserialize, Serialize};
 
 pub use arrivals::{UnknownSizes, with_arrivals};
-pub use error::{DialectLimit, TraceError, TraceErrors};
+pub use error::{TraceError, TraceErrors};
 
 use crate::{NetworkClass, ViewerIdentity, ideal_server};
 
@@ -178,30 +177,6 @@ impl Trace {
         let bytes = bytes.fold(0, u64::saturating_add);
         (length > Duration::ZERO && bytes > 0).then(|| bytes as f64 / length.as_secs_f64())
     }
-}
-
-/// Form of a trace: the native one, or a dialect of wsesslog for other tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// Native: JSON lines, lossless.
-    Headlong,
-    /// wsesslog of thesis Figure 3.5: `range=`, `timeout=`, `pacing=`.
-    Thesis,
-    /// Waterloo's httperf, today videoperf in CloudSuite: `pace_time=`, `headers='Range: ...'`.
-    Videoperf,
-    /// httperf 0.9.1: whole files, `think=`. Pacing becomes thinking time, which starts at the end
-    /// of the previous call: slower than intended.
-    Httperf,
-}
-
-impl Dialect {
-    /// Name and dialect of each.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("headlong", Self::Headlong),
-        ("thesis", Self::Thesis),
-        ("videoperf", Self::Videoperf),
-        ("httperf", Self::Httperf),
-    ];
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@ use std::string::ToString as _;
 use std::vec;
 
 use headlong_player::{
-    AdaptivePlan, ObjectRange, PlaybackSpec, PlayerConfig, ProbeSettings, RateRule, Rendition,
-    RequestExtent, Script, SegmentTable, ThroughputEstimate, Title, ViewerAction,
+    AdaptivePlan, ObjectRange, PlaybackSpec, PlayerConfig, RateRule, Rendition, RequestExtent,
+    Script, SegmentTable, Title, ViewerAction,
 };
 use proptest::prelude::*;
 
@@ -155,7 +155,6 @@ http://host/d
 /e method=POST contents=x
 /f headers='Range: bytes=0
 /g size=18446744073709551616 timeout
-#headlong trace version=1
 ";
     let expected = "\
 1:12: `ten` is not a time; write seconds like 10 or 2.5
@@ -166,8 +165,7 @@ http://host/d
 5:25: cannot be played; viewers send no contents
 6:4: this word has a quotation mark that is not closed
 7:9: `18446744073709551616` is not a whole number
-7:30: `timeout` is not KEY=VALUE; words after a path are like timeout=10
-8:1: is of a form that is no longer read; generate the trace again";
+7:30: `timeout` is not KEY=VALUE; words after a path are like timeout=10";
     assert_eq!(errors(wrong), expected);
 }
 
@@ -210,32 +208,6 @@ fn foreign_traces_get_poisson_arrivals() {
         with_arrivals(read("/a\n"), ArrivalRate::Bytes(4000.0), 3),
         Err(UnknownSizes)
     );
-}
-
-#[test]
-fn reports_features_a_dialect_cannot_express() {
-    let trace = read("/a range=0-9\n");
-    assert_eq!(trace.to_text(Dialect::Httperf), Err(DialectLimit::Ranges));
-    let trace = read(&"/a\n\n".repeat(1001));
-    let error = trace
-        .to_text(Dialect::Httperf)
-        .expect_err("too many")
-        .to_string();
-    assert!(
-        error.contains("no more than 1000 sessions of 1001"),
-        "{error}"
-    );
-}
-
-#[test]
-fn httperf_dialect_has_only_supported_words() {
-    let trace = read("/a size=9 timeout=10\n/b timeout=10 pacing=2.5\n\t/c\n");
-    let text = trace.to_text(Dialect::Httperf).expect("whole files");
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.is_empty())
-        .collect();
-    assert_eq!(lines, ["/a think=2.5", "/b", "\t/c"]);
 }
 
 const ADAPTIVE: &str = r#"{"trace":{"version":2,"about":{"has_arrivals":true},"classes":[{"name":"dsl","bandwidth":3500000,"delay":50000000,"share":1}]}}
@@ -285,8 +257,6 @@ fn parses_adaptive_session() {
         panic!("{trace:?}");
     };
     assert!(Arc::ptr_eq(&plan.title, &other.title) && Arc::ptr_eq(&plan.make, &other.make));
-    assert_eq!(trace.to_text(Dialect::Thesis), Err(DialectLimit::NoScript));
-    assert_eq!(trace.to_text(Dialect::Httperf), Err(DialectLimit::NoScript));
 }
 
 #[test]
@@ -442,12 +412,7 @@ prop_compose! {
             Just(RequestExtent::OpenEnded),
             (1u32..).prop_map(RequestExtent::Segments),
         ],
-        estimate in prop_oneof![
-            (duration(), duration())
-                .prop_map(|(fast, slow)| ThroughputEstimate::Ewma { fast, slow }),
-            (1u8..=20).prop_map(|samples| ThroughputEstimate::HarmonicMean { samples }),
-        ],
-        probing in maybe((1u32.., any::<bool>(), duration(), maybe(duration()))),
+        (estimate_fast, estimate_slow) in (duration(), duration()),
         (buffer_low, buffer_high, retry_after) in (duration(), duration(), duration()),
         (start, resume) in (0u64..=100, 0u64..=100),
         safety in 0.01f64..10.0,
@@ -461,16 +426,11 @@ prop_compose! {
             buffer_high,
             connections,
             shape,
-            estimate,
+            estimate_fast,
+            estimate_slow,
             safety,
             rule,
             start_rendition,
-            probing: probing.map(|(segments, duplicate, after_pause, every)| ProbeSettings {
-                segments,
-                duplicate,
-                after_pause,
-                every,
-            }),
             timeout,
             retries,
             retry_after,
@@ -627,23 +587,10 @@ fn trace() -> impl Strategy<Value = Trace> {
 proptest! {
     #[test]
     fn traces_round_trip(trace in trace()) {
-        let text = trace.to_text(Dialect::Headlong).expect("this dialect can express all traces");
+        let text = trace.to_text();
         let back = Trace::read(text.as_bytes()).map_err(|errors| TestCaseError::fail(std::format!("{errors}\n{text}")))?;
         prop_assert_eq!(&back, &trace, "{}", text);
-        prop_assert_eq!(back.to_text(Dialect::Headlong), Ok(text));
-    }
-
-    #[test]
-    fn foreign_dialects_keep_requests(trace in trace_of(script().boxed())) {
-        for dialect in [Dialect::Thesis, Dialect::Videoperf] {
-            let text = trace.to_text(dialect).expect("these dialects have ranges");
-            let back = read(&text);
-            let asked = |trace: &Trace| -> Vec<(String, Option<ByteRange>, bool)> {
-                let calls = trace.sessions.iter().flat_map(|session| session.calls().to_vec());
-                calls.map(|call| (trace.objects[call.object.0 as usize].clone(), call.range, call.with_previous)).collect()
-            };
-            prop_assert_eq!(asked(&back), asked(&trace));
-        }
+        prop_assert_eq!(back.to_text(), text);
     }
 
     #[test]
@@ -657,7 +604,7 @@ proptest! {
         let mut text = ADAPTIVE.as_bytes().to_vec();
         text.splice(at..(at + length).min(ADAPTIVE.len()), by.bytes());
         if let Ok(trace) = Trace::read(&text) {
-            let again = trace.to_text(Dialect::Headlong).expect("this dialect can express all traces");
+            let again = trace.to_text();
             prop_assert_eq!(Trace::read(again.as_bytes()), Ok(trace));
         }
     }

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::{Dialect, DialectLimit, Trace, TraceErrors, json_lines, wsesslog_read, wsesslog_write};
+use super::{Trace, TraceErrors, json_lines, wsesslog_read};
 
 impl Trace {
     /// Parses a trace: JSON lines, or a wsesslog of any dialect. Foreign traces have no arrivals
@@ -17,14 +17,8 @@ impl Trace {
         }
     }
 
-    /// The trace as text. In [`Dialect::Headlong`] it parses to the same trace.
-    ///
-    /// # Errors
-    /// If the dialect cannot express it.
-    pub fn to_text(&self, dialect: Dialect) -> Result<String, DialectLimit> {
-        match dialect {
-            Dialect::Headlong => Ok(json_lines::write(self)),
-            dialect => wsesslog_write::write(self, dialect),
-        }
+    /// The trace as JSON lines; it parses to the same trace.
+    pub fn to_text(&self) -> String {
+        json_lines::write(self)
     }
 }

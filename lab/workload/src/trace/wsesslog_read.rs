@@ -32,9 +32,6 @@ const WORDS: [&str; 11] = [
     "http",
 ];
 
-/// Start of the native form of earlier versions, whose comments would be lost.
-const FORMER: &[u8] = b"#headlong trace";
-
 /// Parses a wsesslog. It has no arrivals, and one network without limits.
 pub(super) fn read(text: &[u8]) -> Result<Trace, TraceErrors> {
     let mut reader = LogReader::default();
@@ -72,12 +69,6 @@ impl LogReader {
     }
 
     fn read_line(&mut self, line: &[u8]) {
-        if line.starts_with(FORMER) {
-            self.wrong(
-                1,
-                "is of a form that is no longer read; generate the trace again",
-            );
-        }
         if line.starts_with(b"#") {
             return;
         }

@@ -282,6 +282,19 @@ fn missing_folder_of_a_table_is_named() {
     );
 }
 
+#[test]
+fn unfinished_table_leaves_the_earlier_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.parquet");
+    std::fs::write(&path, "earlier").expect("written");
+    let table = TableWriter::<SessionRow<'_>>::create(&path).expect("a table");
+    drop(table);
+    assert_eq!(std::fs::read(&path).expect("a file"), b"earlier");
+    let table = TableWriter::<SessionRow<'_>>::create(&path).expect("a table");
+    table.finish().expect("finished");
+    assert!(std::fs::read(&path).expect("a file").starts_with(b"PAR1"));
+}
+
 /// A row of numbers, including values that no log would have.
 #[derive(Debug, Clone)]
 struct OddRow {

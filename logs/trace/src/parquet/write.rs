@@ -1,7 +1,8 @@
 //! Writes Parquet tables row by row.
 //!
 //! A row type declares its columns once, each with its value in a row; callers push rows. Rows are
-//! collected into groups, so memory is bounded by one group.
+//! collected into groups, so memory is bounded by one group. A table that is created by name appears
+//! when it is complete.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -17,6 +18,7 @@ use ::parquet::file::writer::{
     SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
 };
 use ::parquet::schema::types::Type;
+use headlong_report::Output;
 
 use super::schemas::TableSchema;
 
@@ -184,22 +186,30 @@ pub struct TableError {
 /// Writes a table of one kind of row.
 pub struct TableWriter<R> {
     path: PathBuf,
+    /// The file that gets its name at the end, if it has none yet.
+    output: Option<Output>,
     writer: SerializedFileWriter<File>,
     columns: Vec<Column<R>>,
     rows: usize,
 }
 
 impl<R> TableWriter<R> {
-    /// Creates a table in a new file.
+    /// Creates a table in a new file, which gets its name when the table is finished.
     pub fn create(path: &Path) -> Result<Self, TableError>
     where
         R: TableRow,
     {
-        let file = File::create(path).map_err(|error| TableError {
+        let failed = |error: std::io::Error| TableError {
             path: path.to_owned(),
             source: error.into(),
-        })?;
-        Self::with_schema(file, path, R::columns(), R::SCHEMA)
+        };
+        let output = Output::begin(path).map_err(failed)?;
+        let file = output.file().try_clone().map_err(failed)?;
+        let table = Self::with_schema(file, path, R::columns(), R::SCHEMA)?;
+        Ok(Self {
+            output: Some(output),
+            ..table
+        })
     }
 
     /// Writes a table of these columns to an open file; `path` is its name in errors.
@@ -226,6 +236,7 @@ impl<R> TableWriter<R> {
         });
         Ok(Self {
             path: path.to_owned(),
+            output: None,
             writer: writer.map_err(|source| TableError {
                 path: path.to_owned(),
                 source,
@@ -245,14 +256,15 @@ impl<R> TableWriter<R> {
         Ok(())
     }
 
-    /// Writes the remaining rows and the footer.
+    /// Writes the remaining rows and the footer, and gives the file its name.
     pub fn finish(mut self) -> Result<(), TableError> {
         self.flush()?;
         let path = self.path;
-        match self.writer.close() {
-            Ok(_) => Ok(()),
-            Err(source) => Err(TableError { path, source }),
-        }
+        let closed = self.writer.close().and_then(|_| match self.output {
+            Some(output) => Ok(output.finish()?),
+            None => Ok(()),
+        });
+        closed.map_err(|source| TableError { path, source })
     }
 
     fn flush(&mut self) -> Result<(), TableError> {

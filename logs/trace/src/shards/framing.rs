@@ -4,6 +4,8 @@
 //! The first line is text, so that `head -n 1` tells what a file is. Contents follow, and the last
 //! eight bytes are the XXH3 of everything before.
 
+use std::io::Read as _;
+
 use headlong_characterise::SCHEMA;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +19,11 @@ pub(super) const FORMAT: u32 = 1;
 
 /// Longest first line, bytes.
 pub(super) const LINE_BYTES_MAX: usize = 200;
+/// Decompressed contents are at most this large, and a multiple of what is compressed. Lists of zeros
+/// compress to nearly nothing; those of a log's seconds have 3 MB, while a file that somebody else
+/// wrote could name any length.
+const PLAIN_BYTES_FREE: u64 = 16 << 20;
+const PLAIN_RATIO_MAX: u64 = 256;
 /// Bytes of the checksum.
 pub(super) const CHECKSUM_BYTES: usize = 8;
 
@@ -143,8 +150,27 @@ pub(super) fn packed<T: Serialize>(contents: &T) -> Vec<u8> {
     zstd::stream::encode_all(plain.as_slice(), 3).expect("memory can be read and written")
 }
 
-/// The reverse; `None` for damaged bytes.
+/// The reverse; `None` for damaged bytes, and for those that need more memory than a log's.
 pub(super) fn unpacked<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    let plain = zstd::stream::decode_all(bytes).ok()?;
+    let bytes_max = PLAIN_BYTES_FREE + PLAIN_RATIO_MAX * bytes.len() as u64;
+    let mut plain = Vec::new();
+    let stream = zstd::stream::read::Decoder::new(bytes).ok()?;
+    stream.take(bytes_max).read_to_end(&mut plain).ok()?;
+    // Bytes that were cut here end within the contents.
     postcard::from_bytes(&plain).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_far_larger_than_their_file_are_damaged() {
+        let zeros = |count: u64| packed(&vec![0_u8; count as usize]);
+        let usual = zeros(PLAIN_BYTES_FREE / 8);
+        assert!(unpacked::<Vec<u64>>(&usual).is_some());
+        let bomb = zeros(PLAIN_BYTES_FREE * 5 / 4);
+        assert!((bomb.len() as u64) < PLAIN_BYTES_FREE / 8 / PLAIN_RATIO_MAX);
+        assert!(unpacked::<Vec<u64>>(&bomb).is_none());
+    }
 }

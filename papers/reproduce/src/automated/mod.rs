@@ -15,7 +15,7 @@ mod scenarios;
 use std::num::NonZeroUsize;
 use std::time::Instant as WallInstant;
 
-use headlong_sim::{SetupError, VirtualExperiment};
+use headlong_sim::SetupError;
 use headlong_units::{Instant, MIB};
 
 use headlong_bench::{
@@ -144,7 +144,6 @@ enum ScenarioPart {
     Sizes(MemoryModel),
     /// The SD sizes of section 7.4, with the paper's memory.
     Scales,
-    Bound,
 }
 
 fn outcomes(
@@ -157,7 +156,6 @@ fn outcomes(
         let mut parts = vec![
             ScenarioPart::Sizes(MemoryModel::PageCache),
             ScenarioPart::Sizes(MemoryModel::Own),
-            ScenarioPart::Bound,
         ];
         if scenario.titles == TitleMix::Mixed {
             parts.push(ScenarioPart::Scales);
@@ -192,12 +190,10 @@ fn outcomes(
             scenario: *scenario,
             name: scenario.name,
             limits: Vec::new(),
-            bound_mib_s: None,
         };
-        for (task, (limits, bound)) in tasks.iter().zip(&results) {
+        for (task, limits) in tasks.iter().zip(&results) {
             if task.scenario == *scenario {
                 outcome.limits.extend(limits.iter().cloned());
-                outcome.bound_mib_s = outcome.bound_mib_s.or(*bound);
             }
         }
         outcome
@@ -210,34 +206,16 @@ impl ScenarioPart {
         match self {
             Self::Sizes(memory) => name_of(memory),
             Self::Scales => "scales",
-            Self::Bound => "bound",
         }
     }
 }
 
 impl ScenarioTask {
-    fn run(&self, effort: AutomatedScope) -> (Vec<ConfigurationLimit>, Option<f64>) {
+    fn run(&self, effort: AutomatedScope) -> Vec<ConfigurationLimit> {
         match self.part {
-            ScenarioPart::Sizes(memory) => (self.sizes(memory, effort), None),
-            ScenarioPart::Scales => (self.scales(effort), None),
-            ScenarioPart::Bound => {
-                let experiment =
-                    self.experiment(MemoryModel::Own, PrefetchSizing::Fixed(4), effort);
-                let seeds = 1..=u64::from(effort.seeds);
-                let bound = experiment.bound_rate(2.0, seeds);
-                (Vec::new(), bound.ok().map(|(rate, _)| rate))
-            }
+            ScenarioPart::Sizes(memory) => self.sizes(memory, effort),
+            ScenarioPart::Scales => self.scales(effort),
         }
-    }
-
-    fn experiment(
-        &self,
-        memory: MemoryModel,
-        sizing: PrefetchSizing,
-        effort: AutomatedScope,
-    ) -> VirtualExperiment {
-        self.scenario
-            .experiment(memory, sizing, SQUARE_ROOT_SCALE, effort.times)
     }
 
     fn sizes(&self, memory: MemoryModel, effort: AutomatedScope) -> Vec<ConfigurationLimit> {

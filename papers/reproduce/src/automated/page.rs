@@ -32,7 +32,6 @@ impl AutomatedResult {
         let mut tables = memories.to_vec();
         tables.extend([self.sizes_table(), judged.clone()]);
         PaperReport {
-            name: "automated-prefetching",
             lead: String::new(),
             tables,
             json,
@@ -77,11 +76,6 @@ impl AutomatedResult {
                 ("published", &|of| printed(said(of.name).auto_by_best)),
                 ("best / vanilla", &|of| by_vanilla(of.by_vanilla())),
                 ("published", &|of| printed(said(of.name).by_vanilla)),
-                ("Share of the bound (%)", &|of| {
-                    let rates = of.of(memory).map(|limit| limit.rate_mib_s);
-                    let top = rates.fold(0.0, f64::max);
-                    Cell::maybe(of.bound_mib_s.map(|bound| top / bound * 100.0), 0)
-                }),
             ],
         );
         table.caption(caption)
@@ -126,11 +120,7 @@ impl AutomatedResult {
             self.seconds
         );
         let summary = Section::new("Reproduced results").command(command);
-        let summary = tables.fold(summary, Section::table).text(
-            "The bound is what no server can exceed, with all of the future known: each byte \
-             passes a head once at its track's speed, and memory holds only bytes that are read \
-             again (docs/lab/simulate-bound.md).",
-        );
+        let summary = tables.fold(summary, Section::table);
         let mut sections = vec![summary];
         sections.extend(self.outcomes.iter().map(scenario_section));
         sections.extend(self.outcome("SD, 4 GB, Red").map(extra_section));

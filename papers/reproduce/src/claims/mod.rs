@@ -5,6 +5,7 @@
 
 mod claim;
 mod groups;
+mod row;
 mod stored;
 mod table;
 
@@ -15,6 +16,7 @@ pub use claim::{Claim, Origin};
 pub(crate) use claim::{claims_table, outcome_of};
 pub use groups::ClaimsSize;
 use groups::{ClaimGroup, GROUPS};
+pub(crate) use row::ClaimRow;
 use stored::StoredClaim;
 pub use table::{claims_page, stored_claims};
 
@@ -101,7 +103,6 @@ mod tests {
             results: results.path().into(),
             resumes: false,
             report: None,
-            markdown: None,
             json: false,
             command_line: String::new(),
         };

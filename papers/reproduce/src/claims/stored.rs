@@ -31,7 +31,7 @@ pub(crate) struct StoredClaim {
     pub(crate) source: String,
 }
 
-/// What is known of a claim besides its run in virtual time.
+/// Facts about a claim besides its run in virtual time.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimNote {

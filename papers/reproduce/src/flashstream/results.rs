@@ -1,17 +1,16 @@
 //! Results, compared with the paper; tables and page.
 
-use headlong_published::{PublishedComparison, PublishedFigure, PublishedValue, Tolerance};
 use headlong_report::{
     Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table, divergence_by_size, latency_cdf,
 };
 use headlong_stats::Cdf;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::headlong_tier::HeadlongLimit;
 use super::machine::SsdSample;
 use super::ssds::{SizeLatencies, SsdFigures};
 use super::tiered_systems::{BlockRun, SystemLimit};
-use crate::claims::{Claim, claims_table, outcome_of};
+use crate::claims::{Claim, ClaimRow, claims_table, outcome_of};
 use crate::report::{FOOTER, PaperReport};
 
 const WORDS: &str = "The paper's own system, ZFS and flashcache are models of this repository, \
@@ -61,24 +60,8 @@ pub(super) struct FlashstreamResult {
     pub(super) ours: Vec<HeadlongLimit>,
 }
 
-/// A line of `published.csv`.
-#[derive(Debug, Deserialize)]
-struct PublishedRow {
-    /// The part of the reproduction, by its name on the command line.
-    part: String,
-    name: String,
-    /// The figure to compute, or the ratio of two; empty if we have no model.
-    figure: String,
-    published: Option<PublishedValue>,
-    tolerance: Tolerance,
-    source: String,
-}
-
-fn published_rows() -> impl Iterator<Item = PublishedRow> {
-    let rows = csv::Reader::from_reader(include_str!("published.csv").as_bytes());
-    // The file is part of the program and covered by a test.
-    rows.into_deserialize()
-        .map(|row| row.expect("published.csv is right"))
+fn published_rows() -> impl Iterator<Item = ClaimRow> {
+    ClaimRow::read(include_str!("published.csv"))
 }
 
 impl FlashstreamResult {
@@ -144,36 +127,23 @@ impl FlashstreamResult {
         }
     }
 
-    fn ours(&self, row: &PublishedRow) -> Option<f64> {
-        let value = |text: &str| {
-            let (figure, name) = text.split_once(": ")?;
-            self.figure(figure, name)
-        };
-        match row.figure.split_once(" / ") {
-            Some((this, that)) => Some(value(this)? / value(that)?),
-            None => value(&row.figure),
-        }
-    }
-
     /// All published numbers of the parts that were run, with ours; the goals of this project last.
     pub(super) fn claims(&self) -> Vec<Claim> {
-        let rows = published_rows().filter_map(|row| {
-            let ours = self.ours(&row);
-            let was_run = match row.part.as_str() {
+        let claim = |row: ClaimRow| {
+            let part = row.part.clone();
+            let claim = row.claim(|figure, name| self.figure(figure, name));
+            let was_run = match part.as_str() {
                 "ssds" => self.ssds.is_some(),
                 "systems" => !self.fills.is_empty(),
                 "blocks" => !self.blocks.is_empty(),
                 "machines" => !self.machines.is_empty(),
                 // Its ratios need the limits of other parts.
-                _ => ours.is_some(),
+                _ => claim.compared.ours.is_some(),
             };
-            let is_goal = row.part == "headlong";
-            let published = PublishedFigure::new(row.source, row.published, row.tolerance);
-            let compared = PublishedComparison::new(row.name, ours, published);
-            let claim = Claim::published(compared);
+            let is_goal = part == "headlong";
             was_run.then(|| if is_goal { claim.into_goal() } else { claim })
-        });
-        rows.collect()
+        };
+        published_rows().filter_map(claim).collect()
     }
 
     pub(super) fn report(&self, command: &str) -> PaperReport {
@@ -190,7 +160,6 @@ impl FlashstreamResult {
             self.servers(),
         ];
         PaperReport {
-            name: "flashstream",
             lead: format!(
                 "Scale {}, Zipf's exponent {}, seeds {}, {:.0} s\n\n",
                 self.scale,

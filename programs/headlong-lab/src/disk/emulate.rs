@@ -1,15 +1,13 @@
 //! `headlong disk emulate`: an emulated disk in the foreground, until it is stopped.
 
 use std::io::Write as _;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use headlong_drive::DriveSpec;
 use headlong_units::Bytes;
 use headlong_vdisk::control::StopSignal;
 use headlong_vdisk::store::StoreManifest;
 use headlong_vdisk::{
-    ControlSocket, DiskInfo, DiskOptions, Error, Fault, FileOptions, FileSystem, QueueSettings,
+    ControlSocket, DiskInfo, DiskOptions, Error, FileOptions, FileSystem, QueueSettings,
     StoreOptions, VirtualDisk,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -72,15 +70,6 @@ pub(crate) struct EmulateArgs {
     /// Whether timing is on from the beginning; off is for filling
     #[arg(long, value_name = "on|off", default_value = "on")]
     timing: String,
-    /// Reads that overlap these bytes fail, as in 1GiB-1100MiB; repeatable
-    #[arg(long, value_name = "FROM-TO")]
-    fail_reads: Vec<String>,
-    /// The first read that overlaps these bytes fails
-    #[arg(long, value_name = "FROM-TO")]
-    fail_read_once: Vec<String>,
-    /// Multiplies the duration of every request by this factor
-    #[arg(long, value_name = "FACTOR")]
-    slow_down: Option<f64>,
     /// Write a line for every request to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -92,11 +81,7 @@ pub(crate) struct EmulateArgs {
 /// Runs the disk until it is stopped.
 pub(crate) fn emulate(emulating: &EmulateArgs) -> anyhow::Result<()> {
     let stop = StopSignal::default();
-    let EmulationPlan {
-        options,
-        faults,
-        is_timed,
-    } = plan(emulating, stop.clone())?;
+    let (options, is_timed) = plan(emulating, stop.clone())?;
     // Before any resource is created: from here on a signal stops the disk instead of killing it.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
@@ -105,9 +90,6 @@ pub(crate) fn emulate(emulating: &EmulateArgs) -> anyhow::Result<()> {
         }
     });
     let disk = VirtualDisk::start(options)?;
-    for fault in faults {
-        disk.file().add_fault(fault);
-    }
     disk.file().switch_timing(is_timed);
     disk.file().reset_counters();
     if let Some(path) = &emulating.trace {
@@ -119,14 +101,8 @@ pub(crate) fn emulate(emulating: &EmulateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct EmulationPlan {
-    options: DiskOptions,
-    faults: Vec<Fault>,
-    is_timed: bool,
-}
-
-/// The validated arguments, or all mistakes in them.
-fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<EmulationPlan, Error> {
+/// The validated arguments, and whether timing is on; or all mistakes in them.
+fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<(DiskOptions, bool), Error> {
     let mut mistakes = EmulateMistakes(Vec::new());
     let kept = match &emulating.store {
         Some(directory) if !emulating.force_new => StoreManifest::read(directory)?,
@@ -168,11 +144,6 @@ fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<EmulationPlan, Erro
     if emulating.queue_depth == Some(0) {
         mistakes.add("--queue-depth 0: the drive must have room for one".to_owned());
     }
-    let faults = faults(emulating, &mut mistakes);
-    if let Some(size) = size.or(spec.as_ref().map(DriveSpec::capacity_bytes)) {
-        let beyond = faults.iter().filter_map(|fault| fault.beyond(size));
-        mistakes.0.extend(beyond);
-    }
     let (Some(spec), Some(time_scale), Some(is_timed), true) =
         (spec, time_scale, is_timed, mistakes.0.is_empty())
     else {
@@ -206,11 +177,7 @@ fn plan(emulating: &EmulateArgs, stop: StopSignal) -> Result<EmulationPlan, Erro
         }),
         stop,
     };
-    Ok(EmulationPlan {
-        options,
-        faults,
-        is_timed,
-    })
+    Ok((options, is_timed))
 }
 
 struct EmulateMistakes(Vec<String>);
@@ -246,43 +213,6 @@ fn parse_scale(text: &str) -> Result<f64, String> {
         _ => Err(format!(
             "--time-scale: `{text}` is not a number from 0.001 to 1000"
         )),
-    }
-}
-
-fn faults(emulating: &EmulateArgs, mistakes: &mut EmulateMistakes) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    let ranges = [
-        ("--fail-reads", &emulating.fail_reads, false),
-        ("--fail-read-once", &emulating.fail_read_once, true),
-    ];
-    for (flag, texts, once) in ranges {
-        for text in texts {
-            let range = parse_range(text).map_err(|error| format!("{flag}: {error}"));
-            faults.extend(
-                mistakes
-                    .take(range)
-                    .map(|bytes| Fault::Error { bytes, once }),
-            );
-        }
-    }
-    match emulating.slow_down {
-        Some(factor) if factor.is_finite() && factor > 0.0 => faults.push(Fault::Slow(factor)),
-        Some(factor) => mistakes.add(format!("--slow-down: {factor} is not above 0")),
-        None => {}
-    }
-    faults
-}
-
-fn parse_range(text: &str) -> Result<Range<u64>, String> {
-    let (from, to) = text
-        .split_once('-')
-        .ok_or_else(|| format!("`{text}` is not a range; write it like 1GiB-1100MiB"))?;
-    let parse = |part: &str| part.parse::<Bytes>().map_err(|error| error.to_string());
-    let (Bytes(from), Bytes(to)) = (parse(from)?, parse(to)?);
-    if from < to {
-        Ok(from..to)
-    } else {
-        Err(format!("`{text}` ends before it begins"))
     }
 }
 

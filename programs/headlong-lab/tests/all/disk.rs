@@ -130,7 +130,7 @@ impl Drop for Emulator {
 fn reports_all_mistakes_with_alternatives() {
     let output = run_words(
         "disk emulate wd-red --size 1XB --time-scale 0 --file-system zfs --timing maybe \
-         --fail-reads 2-1 --slow-down 0 --queue-depth 0",
+         --queue-depth 0",
     )
     .exits_with(64);
     assert!(output.stdout.is_empty());
@@ -141,13 +141,11 @@ fn reports_all_mistakes_with_alternatives() {
         "--time-scale",
         "ext4, xfs, btrfs",
         "maybe",
-        "--fail-reads",
-        "--slow-down",
         "--queue-depth",
     ] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
-    assert_eq!(stderr.lines().count(), 8, "{stderr}");
+    assert_eq!(stderr.lines().count(), 6, "{stderr}");
 }
 
 #[test]
@@ -164,17 +162,6 @@ fn checks_drive_description_file() {
     assert!(said(None).contains("drive.toml"));
     assert!(said(Some("kind = \"tape\"")).contains("hard-drive"));
     assert!(said(Some("kind = ")).contains("line 1"));
-}
-
-#[test]
-fn rejects_fault_beyond_disk() {
-    let words = format!("disk emulate {DRIVE} --size 64MiB --fail-reads 60MiB-65MiB");
-    let stderr = run_words(&words).exits_with(64).stderr;
-    assert!(
-        stderr.contains("65MiB") && stderr.contains("64MiB"),
-        "{stderr}"
-    );
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
 #[test]

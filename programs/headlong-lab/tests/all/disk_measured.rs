@@ -1,7 +1,6 @@
 //! `headlong disk probe`, where it needs neither root nor a device.
 
 use headlong_drive::DriveSpec;
-use headlong_report::read_disk_trace;
 use headlong_testkit::ProgramRun;
 use serde_json::Value;
 
@@ -128,16 +127,4 @@ fn full_stderr_does_not_lose_result() {
     command.stderr(full.expect("every Linux has it"));
     let output = ProgramRun::of(&mut command).exits_with(0);
     assert!(output.stdout.contains("kind = \"hard-drive\""));
-}
-
-#[test]
-fn reports_read_traces_of_emulated_disks() {
-    let line = "1,2,33,34,2048,8,R,3,0,30,0,1,0,0,0";
-    let trace = format!("{}\n{line}\n", headlong_vdisk::TRACE_HEADER);
-    let accesses = read_disk_trace(trace.as_bytes()).expect("a trace");
-    assert_eq!(
-        (accesses[0].lba(), accesses[0].access.length_bytes),
-        (2048, 4096)
-    );
-    assert_eq!(accesses[0].started_ns, 2);
 }

@@ -124,20 +124,6 @@ fn result_is_json() {
 }
 
 #[test]
-fn reports_wrong_byte_with_url() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let url = TitleServer::start().url();
-    // The server sends title 7 under any name.
-    let file = trace(folder.path(), "/sd/000008.bin", 1);
-    let output = load(&format!("{file} {url} {PATIENT}"));
-    let page = output.exits_with(0).stdout;
-    assert!(
-        page.contains("/sd/000008.bin  wrong: byte 0 differs from the title's"),
-        "{page}"
-    );
-}
-
-#[test]
 fn reports_all_mistakes_and_sends_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = TitleServer::start();
@@ -153,15 +139,6 @@ fn reports_all_mistakes_and_sends_nothing() {
     let good = trace(folder.path(), "/a", 1);
     load(&format!("{good} {url} --json /nowhere/at/all.json")).exits_with(64);
     assert_eq!(server.requests(), 0);
-}
-
-#[test]
-fn rejects_ipv4_sources_for_ipv6_server() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = trace(folder.path(), "/a", 1);
-    let output = load(&format!("{file} http://[::1]:9/ --source 127.0.0.2"));
-    let stderr = output.exits_with(64).stderr;
-    assert!(stderr.contains("--source: an IPv4 source"), "{stderr}");
 }
 
 #[test]

@@ -92,6 +92,36 @@ fn check_accepts_server_with_origin_only() {
 }
 
 #[test]
+fn check_names_files_that_cannot_be_packaged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().display().to_string();
+    for number in 0..30 {
+        fs::write(folder.path().join(format!("{number}.mp4")), "no film").expect("written");
+    }
+    let config = folder.path().join("h.toml");
+    let file = config.display().to_string();
+    let check = |package: &str, arguments: &[&str]| {
+        fs::write(&config, format!("package = \"{package}\"\n")).expect("written");
+        let usual = [
+            "check", &root, "--config", &file, "--memory", "64MiB", "--quiet",
+        ];
+        headlong(&[&usual, arguments].concat())
+    };
+    let said = check("on", &[]).exits_with(0).stderr;
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 21, "{said}");
+    let first = format!("warning: package: {root}/0.mp4: it is not an MP4 file");
+    assert!(lines[0].contains(&first), "{said}");
+    assert!(
+        lines[20].contains("10 more files cannot be packaged"),
+        "{said}"
+    );
+    check("on", &["--strict"]).exits_with(65);
+    let said = check("off", &["--strict"]).exits_with(0).stderr;
+    assert_eq!(said, "");
+}
+
+#[test]
 fn check_prints_an_equivalent_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().display().to_string();
@@ -343,20 +373,6 @@ fn converted_nginx_files_pass_check() {
                 "{said}: {lines:#?}"
             );
         }
-    }
-}
-
-#[test]
-fn redirects_listings_and_further_sites_of_nginx_are_converted() {
-    let site = nginx_site();
-    for (name, expected) in [
-        ("jellyfin.conf", "\nredirect = [\"[::]:80\"]"),
-        ("jellyfin.conf", "\nlisting = \"html\""),
-        ("vod.conf", "\n[site.\"images.example.org\"]\nroots = ["),
-    ] {
-        let (first, _) = converted(site.path(), name);
-        let toml = &first.stdout;
-        assert!(toml.contains(expected), "{expected}: {toml}");
     }
 }
 

@@ -4,7 +4,6 @@ use std::process::{Command, Stdio};
 
 use headlong_testkit::ProgramRun;
 
-mod any_program;
 mod command_line;
 mod talks_to_a_server;
 mod tune;

@@ -25,7 +25,7 @@ struct AutoBench {
 
 impl AutoBench {
     fn new() -> Self {
-        Self::with(MEMORY, Retention::Interval)
+        Self::with(MEMORY, Retention::Popularity)
     }
 
     fn with(memory_bytes: u64, retention: Retention) -> Self {
@@ -108,7 +108,7 @@ fn size_stays_before_any_chain_has_ended() {
 
 #[test]
 fn first_size_follows_memory_within_bounds() {
-    let first = |memory_mib| AutoBench::with(memory_mib * MIB, Retention::Interval).bytes();
+    let first = |memory_mib| AutoBench::with(memory_mib * MIB, Retention::Popularity).bytes();
     assert_eq!(first(512), 5 * MIB);
     assert_eq!(first(2_400), 8 * MIB);
     assert_eq!(first(65_536), 12 * MIB);

@@ -29,7 +29,7 @@ impl Memory {
                 return Some((slot, None));
             }
         }
-        let slot = self.first_evictable()?;
+        let slot = self.first_evictable(now)?;
         let evicted = self.evict(now, slot);
         self.release(slot);
         Some((slot, Some(evicted)))
@@ -57,8 +57,8 @@ impl Memory {
                 slot,
                 owner: state.owner.chain(),
                 wanted_at,
+                popularity: self.popularity.of(state.key()),
                 was_read: state.was_read(),
-                filled_at: state.filled_at,
             }
         })
     }
@@ -97,6 +97,9 @@ impl Memory {
         let state = &mut self.slots[slot.0 as usize];
         (state.stream, state.piece) = key;
         state.sent_to = sent_to;
+        if sent_to > 0 {
+            self.popularity.record(now, key);
+        }
         self.name(slot, key);
         self.filled(now, slot, None);
         if wanted_at.is_some() {

@@ -5,6 +5,7 @@ use core::cmp::Reverse;
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, Slot, StreamId};
+use crate::popularity::Popularity;
 
 /// One piece of one stream.
 pub(crate) type PieceKey = (StreamId, u32);
@@ -29,8 +30,8 @@ pub(crate) struct CachedPiece {
     pub(crate) owner: Option<ChainId>,
     /// When a viewer behind will want it.
     pub(crate) wanted_at: Option<Instant>,
+    pub(crate) popularity: Popularity,
     pub(crate) was_read: bool,
-    pub(crate) filled_at: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +44,11 @@ pub(super) enum SlotPhase {
 /// Rank of a Read slot in the order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EvictionRank {
-    /// In one of the lists by last use: never sent and abandoned by its owner, or sent with no
-    /// viewer expected.
+    /// In one of the lists by last use: never sent and abandoned by its owner, or sent.
     InList(u8),
+    /// Viewers are expected as often as its segment was read; the least popular is evicted first,
+    /// equals by last use.
+    Popular(Popularity, u64),
     /// A viewer behind will want it, at this time; the latest is evicted first, equals by last use.
     Wanted(Reverse<Instant>, u64),
 }

@@ -9,6 +9,7 @@
 //! the old process, too, slots are reserved until the new one has their bytes.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use headlong_flash::FileKey;
 use headlong_units::{Duration, Instant};
@@ -17,6 +18,7 @@ use super::state::Shard;
 use crate::command::Command;
 use crate::ids::{Slot, StreamId};
 use crate::memory::{CachedPiece, PieceKey};
+use crate::popularity::Popularity;
 
 /// A piece to transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +44,12 @@ pub struct PieceBytes {
     pub was_read: bool,
 }
 
-/// Order of the transfer: pieces that viewers will request, the soonest first; then recently used
+/// Order of the transfer: pieces that viewers will request, the soonest first; then the most popular
 /// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum TransferOrder {
     Awaited(Duration),
-    /// Time since it was read into memory.
-    Kept(Duration),
+    Kept(Reverse<Popularity>),
 }
 
 impl Shard {
@@ -96,7 +97,7 @@ impl Shard {
                 TransferOrder::Awaited(pace.time_for(place.logical.saturating_sub(chain.position)))
             }
             (None, Some(at)) => TransferOrder::Awaited(at.since(self.now)),
-            (None, None) => TransferOrder::Kept(self.now.since(held.filled_at)),
+            (None, None) => TransferOrder::Kept(Reverse(held.popularity)),
         };
         let bytes = PieceBytes {
             part: place.part,

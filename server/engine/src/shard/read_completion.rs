@@ -47,6 +47,7 @@ impl Shard {
 
     fn read_done(&mut self, read: &OutstandingRead) {
         self.health.record_success();
+        self.depth.record_read(self.now, read.bytes);
         self.trust_again(read);
         for (index, slot) in read.slots.iter().enumerate() {
             let key = (read.stream, read.first_piece + index as u32);

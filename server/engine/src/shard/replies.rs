@@ -134,7 +134,9 @@ impl Shard {
         let place = stream.layout.place(key.1);
         let start = request.next - place.offset;
         let end = place.length.min(request.end - place.offset);
-        let fresh_bytes = self.memory.begin_sending(slot, start as u32, end as u32);
+        let fresh_bytes = self
+            .memory
+            .begin_sending(self.now, slot, start as u32, end as u32);
         let source = match waited {
             _ if fresh_bytes > 0 && self.memory.is_on_flash(slot) => ByteOrigin::Flash,
             None => ByteOrigin::Ram,
@@ -236,7 +238,7 @@ impl Shard {
     pub fn handle_used(&mut self, now: Instant, slots: &[Slot]) {
         self.begin(now);
         for slot in slots {
-            self.memory.touch(*slot);
+            self.memory.touch(self.now, *slot);
             let key = self.memory.key(*slot);
             if let Some(stream) = self.streams.get(key.0) {
                 let bytes = stream.layout.place(key.1).length;

@@ -89,8 +89,9 @@ impl Shard {
             return Err(error);
         }
         let slot_count = u32::try_from(config.slot_count()).map_err(|_| ConfigError::Memory)?;
-        let mut memory = Memory::new(slot_count);
+        let mut memory = Memory::new(slot_count, config.piece_bytes);
         memory.protect_unread(config.retention != Retention::PageCache);
+        memory.set_retention(config.retention);
         Ok(Self {
             config,
             now: Instant::ZERO,
@@ -139,6 +140,7 @@ impl Shard {
         self.control.reconfigure(self.now, &config);
         self.memory
             .protect_unread(config.retention != Retention::PageCache || self.retiring.is_some());
+        self.memory.set_retention(config.retention);
         if let Some(flash) = &mut self.flash {
             flash.room.set_config(config.flash);
         }
@@ -224,7 +226,7 @@ impl Shard {
 
     /// When a viewer a little behind will want a piece; the rank of interval caching.
     pub(super) fn wanted_at(&self, key: PieceKey) -> Option<Instant> {
-        if self.config.retention != Retention::Interval {
+        if self.config.retention != Retention::Popularity {
             return None;
         }
         let stream = self.streams.get(key.0)?;

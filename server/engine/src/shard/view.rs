@@ -56,6 +56,11 @@ impl Shard {
         self.memory.usage(self.config.piece_bytes)
     }
 
+    /// Whether replies that are being sent hold most of the memory.
+    pub fn is_memory_held_by_clients(&self) -> bool {
+        self.memory.sending_count() > self.memory.slot_count() / 2
+    }
+
     /// The queue as it is now.
     pub fn queue_use(&self) -> QueueUse {
         QueueUse {

@@ -22,7 +22,7 @@ fn kept_bytes(rig: &Rig) -> u64 {
 
 #[test]
 fn memory_without_running_reply_is_returned_in_steps() {
-    for retention in [Retention::Interval, Retention::PageCache] {
+    for retention in [Retention::Popularity, Retention::PageCache] {
         let mut rig = busy(retention);
         let used = kept_bytes(&rig) / rig.shard.config().piece_bytes;
         assert!(used > 100, "{used} slots in use");
@@ -42,7 +42,7 @@ fn memory_without_running_reply_is_returned_in_steps() {
 
 #[test]
 fn replies_complete_and_leave_no_memory_behind() {
-    for retention in [Retention::Interval, Retention::PageCache] {
+    for retention in [Retention::Popularity, Retention::PageCache] {
         let mut rig = busy(retention);
         let title = rig.title(99, HOUR_BYTES, 2_000);
         let running = rig
@@ -62,7 +62,7 @@ fn replies_complete_and_leave_no_memory_behind() {
 
 #[test]
 fn pieces_are_retained_again_after_cancelled_retirement() {
-    let mut rig = busy(Retention::Interval);
+    let mut rig = busy(Retention::Popularity);
     rig.shard.handle_retiring(rig.now, true);
     rig.drain();
     rig.run_for(Duration::from_secs(10));
@@ -76,7 +76,7 @@ fn pieces_are_retained_again_after_cancelled_retirement() {
 
 #[test]
 fn replaced_process_reads_at_most_one_more_request() {
-    let mut rig = busy(Retention::Interval);
+    let mut rig = busy(Retention::Popularity);
     rig.shard.handle_retiring(rig.now, true);
     rig.shard.handle_replaced(rig.now);
     rig.drain();

@@ -177,6 +177,8 @@ fn failed_ssd_is_bypassed_and_recovers() {
     let view = rig.shard.flash_view().expect("a tier");
     assert_eq!(view.ssds[0].state, SsdState::Offline);
     rig.ssd.fails = false;
+    // The title was watched twice: others must be as popular.
+    watch_others(&mut rig, 20);
     watch_others(&mut rig, 20);
     let replies = watch(&mut rig, 101, title, 8 * MIB);
     assert!(all_done(&rig, &replies));

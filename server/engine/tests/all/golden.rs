@@ -164,14 +164,14 @@ fn decisions_of_whole_runs_are_unchanged() {
         (
             P::SquareRoot,
             O::DeadlineElevator,
-            R::Interval,
+            R::Popularity,
             C::Off,
             Device::default(),
         ),
         (
             P::SquareRoot,
             O::DeadlineElevator,
-            R::Interval,
+            R::Popularity,
             C::Auto,
             slow(),
         ),
@@ -180,7 +180,7 @@ fn decisions_of_whole_runs_are_unchanged() {
         (
             P::Proportional,
             O::Elevator,
-            R::Interval,
+            R::Popularity,
             C::Auto,
             Device::default(),
         ),
@@ -202,10 +202,10 @@ fn decisions_of_whole_runs_are_unchanged() {
 }
 
 const APPROVED: [u64; 6] = [
-    15_864_799_957_779_591_659,
-    13_044_638_443_432_678_506,
-    4_254_218_368_016_850_410,
-    4_360_389_441_504_173_000,
-    10_602_405_530_012_566_917,
-    18_325_872_382_518_405_837,
+    6_391_086_841_059_444_793,
+    6_517_476_993_759_804_587,
+    1_598_313_973_834_117_864,
+    9_283_643_833_304_105_909,
+    12_647_069_103_251_213_439,
+    17_422_467_075_802_494_490,
 ];

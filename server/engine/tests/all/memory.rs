@@ -26,9 +26,18 @@ fn prefetch_is_limited_to_share_of_memory() {
         let reads = rig.reads.iter().filter(|read| read.stream == title);
         reads.map(|read| read.length).sum::<u64>()
     };
-    assert_eq!(prefetched_for_the_last_of(2, Retention::Interval), 16 * MIB);
-    assert_eq!(prefetched_for_the_last_of(8, Retention::Interval), 12 * MIB);
-    assert_eq!(prefetched_for_the_last_of(16, Retention::Interval), 6 * MIB);
+    assert_eq!(
+        prefetched_for_the_last_of(2, Retention::Popularity),
+        16 * MIB
+    );
+    assert_eq!(
+        prefetched_for_the_last_of(8, Retention::Popularity),
+        12 * MIB
+    );
+    assert_eq!(
+        prefetched_for_the_last_of(16, Retention::Popularity),
+        6 * MIB
+    );
     let page_cache = prefetched_for_the_last_of(16, Retention::PageCache);
     assert_eq!(page_cache, 16 * MIB, "a page cache has no shares");
 }
@@ -124,11 +133,11 @@ fn pieces_for_next_viewer_behind_are_retained() {
         }
         rig.shard.stats().bytes_reused
     };
-    let (lru, interval) = (reread(Retention::Lru), reread(Retention::Interval));
-    assert!(interval > lru, "interval {interval}, lru {lru}");
+    let (lru, popularity) = (reread(Retention::Lru), reread(Retention::Popularity));
+    assert!(popularity > lru, "popularity {popularity}, lru {lru}");
     assert!(
-        interval >= 30 * CHUNK,
-        "the second viewer hits what the first read: {interval}"
+        popularity >= 30 * CHUNK,
+        "the second viewer hits what the first read: {popularity}"
     );
 }
 
@@ -283,7 +292,7 @@ fn page_cache_evicts_prefetches_that_are_otherwise_kept() {
         }
         rig.shard.stats()
     };
-    let (kept, cached) = (run(Retention::Interval), run(Retention::PageCache));
+    let (kept, cached) = (run(Retention::Popularity), run(Retention::PageCache));
     assert!(
         kept.prefetch_evicted_bytes < kept.bytes_read / 25,
         "{kept:?}"

@@ -205,11 +205,6 @@ impl FlashStore {
         self.set_budget();
     }
 
-    /// Whether no SSD is attached.
-    pub fn is_empty(&self) -> bool {
-        self.ssds.is_empty()
-    }
-
     /// Applies other settings.
     pub fn set_config(&mut self, config: StoreConfig) {
         self.config = config;

@@ -15,8 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::info::ConnectionInfo;
 
-/// Size of one read; it holds at most 113 of the shortest frames.
-const READ_BYTES_MAX: usize = 1024;
+/// Size of one read; it holds at most 56 of the shortest frames. A request of 91 bytes can take 12 KiB
+/// in the library, and all requests of a read wait there.
+const READ_BYTES_MAX: usize = 512;
 
 /// A stream of frames whose preface was recognised and is still to be read.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! cannot close a connection with `ENHANCE_YOUR_CALM`. All streams of a connection run in one task,
 //! so they share one turn.
 
+mod connection_buffer;
 mod metered_stream;
 mod slice;
 mod stream;
@@ -19,10 +20,11 @@ use h2::{Ping, PingPong, Reason};
 use http::{Request, Response};
 use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Duration, Instant, Sleep, sleep};
 
+use self::connection_buffer::ConnectionBuffer;
 use self::metered_stream::{MeteredStream, ReadGate};
-use self::slice::{BufferedBytes, Slice};
+use self::slice::Slice;
 use super::context::ListenerContext;
 use super::info::ConnectionInfo;
 use super::limits::ConnectionLimits;
@@ -37,6 +39,12 @@ const STREAM_BUFFER_BYTES: usize = 128 << 10;
 /// waits for a few milliseconds while dozens of connections on its thread begin all they may.
 const REQUESTS_PER_TURN: usize = 2;
 
+/// What a refusal for lack of request memory adds to its connection's debt, which is paid by time, if
+/// the memory is used by the client's own address.
+const OWED_PER_REFUSAL: Duration = Duration::from_millis(500);
+/// A connection that owes more floods: nothing else ends one whose client reads no reply.
+const REFUSALS_OWE_MAX: Duration = Duration::from_secs(8);
+
 type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection whose preface was recognised and is still to be read.
@@ -46,8 +54,10 @@ pub(super) struct Http2<IO, S, B: ReplyBytes> {
     info: Arc<ConnectionInfo>,
     context: ListenerContext,
     streams: FuturesUnordered<StreamFuture>,
-    buffered: Arc<BufferedBytes>,
+    buffered: Arc<ConnectionBuffer>,
     gate: Arc<ReadGate>,
+    /// When the debt for refused requests is paid.
+    refusals_paid_at: Instant,
     is_asked_to_close: bool,
     is_told_to_calm: bool,
 }
@@ -86,6 +96,7 @@ where
             streams: FuturesUnordered::new(),
             buffered: Arc::default(),
             gate,
+            refusals_paid_at: Instant::now(),
             is_asked_to_close: false,
             is_told_to_calm: false,
         }
@@ -131,6 +142,7 @@ where
             }
             if self.info.is_flooded() && !self.is_told_to_calm {
                 self.is_told_to_calm = true;
+                self.context.note_flood(self.info.remote());
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             match connection.poll_accept(cx) {
@@ -138,6 +150,14 @@ where
                     begun_count += 1;
                     let (head, _unread) = request.into_parts();
                     let begun = stream::begin(&self.service, head, &self.info, &self.context);
+                    let remote = self.info.remote();
+                    if begun.lacks_memory() && self.context.uses_own_request_memory(remote) {
+                        let now = Instant::now();
+                        self.refusals_paid_at = self.refusals_paid_at.max(now) + OWED_PER_REFUSAL;
+                        if self.refusals_paid_at - now > REFUSALS_OWE_MAX {
+                            self.info.note_flood();
+                        }
+                    }
                     let (info, buffered) = (Arc::clone(&self.info), Arc::clone(&self.buffered));
                     let answer = stream::answer(begun, respond, info, buffered);
                     self.streams.push(Box::pin(answer));
@@ -145,6 +165,9 @@ where
                 Poll::Ready(Some(Err(error))) => {
                     if error.reason() == Some(Reason::ENHANCE_YOUR_CALM) && !error.is_remote() {
                         self.info.note_flood();
+                        if !self.is_told_to_calm {
+                            self.context.note_flood(self.info.remote());
+                        }
                     }
                     return Poll::Ready(Err(error.into()));
                 }
@@ -173,13 +196,13 @@ fn builder(limits: &ConnectionLimits) -> h2::server::Builder {
 /// Pings a client that has been silent for a while.
 struct KeepAlive {
     pings: PingPong,
-    interval: std::time::Duration,
+    interval: Duration,
     alarm: Pin<Box<Sleep>>,
     asked_at: Option<Instant>,
 }
 
 impl KeepAlive {
-    fn new(pings: PingPong, interval: std::time::Duration) -> Self {
+    fn new(pings: PingPong, interval: Duration) -> Self {
         Self {
             pings,
             interval,

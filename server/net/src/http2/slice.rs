@@ -4,71 +4,15 @@
 //! room for, so a stream that is not read holds no piece of memory there. A small part of a piece
 //! is copied, since a reference would keep the whole piece.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Waker};
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
+use super::connection_buffer::ConnectionBuffer;
 use crate::progress::ReplyProgress;
 
-/// Limit on bytes of replies between the streams and the socket of one connection.
-pub(super) const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Shorter slices are copied.
 const SHARED_BYTES_MIN: usize = 16 << 10;
-
-/// Accounts for bytes of replies in the buffers of one connection.
-#[derive(Debug, Default)]
-pub(super) struct BufferedBytes(Mutex<BufferedState>);
-
-#[derive(Debug, Default)]
-struct BufferedState {
-    bytes: usize,
-    waiting: Vec<Waker>,
-}
-
-impl BufferedState {
-    /// A task waits once, however often it is polled meanwhile.
-    fn wait(&mut self, cx: &Context<'_>) {
-        let is_known = |known: &Waker| known.will_wake(cx.waker());
-        if !self.waiting.iter().any(is_known) {
-            self.waiting.push(cx.waker().clone());
-        }
-    }
-}
-
-impl BufferedBytes {
-    /// Bytes that may be added now; if zero, the task is woken when half of the buffer is free.
-    pub(super) fn poll_room(&self, cx: &Context<'_>) -> usize {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = BUFFER_BYTES_MAX.saturating_sub(state.bytes);
-        if room == 0 {
-            state.wait(cx);
-        }
-        room
-    }
-
-    /// Wakes the task when bytes have left.
-    pub(super) fn wait(&self, cx: &Context<'_>) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.wait(cx);
-    }
-
-    fn add(&self, bytes: usize) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.bytes += bytes;
-    }
-
-    fn remove(&self, bytes: usize) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.bytes -= bytes;
-        if state.bytes > BUFFER_BYTES_MAX / 2 {
-            return;
-        }
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state);
-        waiting.into_iter().for_each(Waker::wake);
-    }
-}
 
 /// Consecutive bytes handed to the library.
 #[derive(Debug)]
@@ -77,7 +21,7 @@ pub(super) struct Slice<D: Buf> {
     at: usize,
     end: usize,
     progress: Arc<ReplyProgress>,
-    buffered: Arc<BufferedBytes>,
+    buffered: Arc<ConnectionBuffer>,
 }
 
 #[derive(Debug)]
@@ -88,7 +32,7 @@ enum SliceBytes<D> {
 
 impl<D: Buf> Slice<D> {
     /// No bytes.
-    pub(super) fn empty(progress: &Arc<ReplyProgress>, buffered: &Arc<BufferedBytes>) -> Self {
+    pub(super) fn empty(progress: &Arc<ReplyProgress>, buffered: &Arc<ConnectionBuffer>) -> Self {
         Self {
             source: SliceBytes::Copied(Bytes::new()),
             at: 0,
@@ -103,7 +47,7 @@ impl<D: Buf> Slice<D> {
         data: &Arc<D>,
         (at, end): (usize, usize),
         progress: &Arc<ReplyProgress>,
-        buffered: &Arc<BufferedBytes>,
+        buffered: &Arc<ConnectionBuffer>,
     ) -> Self {
         let bytes = end - at;
         progress.handed(bytes);
@@ -159,6 +103,9 @@ impl<D: Buf> Drop for Slice<D> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
+    use super::super::connection_buffer::{BUFFER_BYTES_MAX, BufferTurn};
     use super::*;
 
     #[test]
@@ -185,17 +132,18 @@ mod tests {
     fn room_returns_when_bytes_leave_or_are_dropped() {
         let (progress, buffered) = (
             Arc::<ReplyProgress>::default(),
-            Arc::<BufferedBytes>::default(),
+            Arc::<ConnectionBuffer>::default(),
         );
         let data = Arc::new(Bytes::from(vec![7; BUFFER_BYTES_MAX]));
         let mut slice = Slice::new(&data, (0, BUFFER_BYTES_MAX), &progress, &buffered);
         let cx = Context::from_waker(Waker::noop());
-        assert_eq!(buffered.poll_room(&cx), 0);
+        let mut turn = BufferTurn::new(&buffered);
+        assert_eq!(turn.poll_room(&cx), 0);
         slice.advance(1000);
-        assert_eq!(buffered.poll_room(&cx), 1000);
+        assert_eq!(turn.poll_room(&cx), 1000);
         assert!(!progress.has_left_all());
         drop(slice);
-        assert_eq!(buffered.poll_room(&cx), BUFFER_BYTES_MAX);
+        assert_eq!(turn.poll_room(&cx), BUFFER_BYTES_MAX);
         assert!(progress.has_left_all());
         assert_eq!(progress.take_left(), 1000);
         assert_eq!(progress.take_left(), 0);

@@ -7,7 +7,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Buf;
 use h2::server::SendResponse;
@@ -16,7 +16,8 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use tokio::time::{Duration, Sleep, sleep};
 
-use super::slice::{BufferedBytes, Slice};
+use super::connection_buffer::{BufferTurn, ConnectionBuffer};
+use super::slice::Slice;
 use crate::context::ListenerContext;
 use crate::counters::add;
 use crate::head::date_value;
@@ -72,12 +73,19 @@ pub(super) struct StartedRequest<F> {
     reply: Result<F, StatusCode>,
 }
 
+impl<F> StartedRequest<F> {
+    /// Refused, as requests in progress use all memory that they may.
+    pub(super) fn lacks_memory(&self) -> bool {
+        self.share.is_none()
+    }
+}
+
 /// Answers a request and sends its reply to the last byte.
 pub(super) async fn answer<F, B, E>(
     begun: StartedRequest<F>,
     mut respond: SendResponse<Slice<B::Data>>,
     info: Arc<ConnectionInfo>,
-    buffered: Arc<BufferedBytes>,
+    buffered: Arc<ConnectionBuffer>,
 ) where
     F: Future<Output = Result<Response<B>, E>>,
     E: Into<BoxError>,
@@ -139,6 +147,7 @@ pub(super) async fn answer<F, B, E>(
         is_suspended: false,
         hold: None,
         progress,
+        turn: BufferTurn::new(&buffered),
         buffered,
     };
     poll_fn(|cx| sending.poll(cx)).await;
@@ -166,7 +175,8 @@ struct BodySender<'a, B: ReplyBytes> {
     /// Fires when the body has to release its memory.
     hold: Option<Pin<Box<Sleep>>>,
     progress: Arc<ReplyProgress>,
-    buffered: Arc<BufferedBytes>,
+    buffered: Arc<ConnectionBuffer>,
+    turn: BufferTurn,
 }
 
 impl<B> BodySender<'_, B>
@@ -203,9 +213,7 @@ where
             if self.piece.is_none() {
                 let Poll::Ready(next) = self.poll_body(cx) else {
                     // The body may wait until the bytes that it has yielded are sent.
-                    if !self.progress.has_left_all() {
-                        self.buffered.wait(cx);
-                    }
+                    self.progress.wait(cx);
                     return Poll::Pending;
                 };
                 match next {
@@ -234,7 +242,7 @@ where
         if self.progress.has_left_all() {
             return Poll::Ready(());
         }
-        self.buffered.wait(cx);
+        self.progress.wait(cx);
         Poll::Pending
     }
 
@@ -246,12 +254,16 @@ where
         };
         self.stream.reserve_capacity(wanted);
         while self.stream.capacity() == 0 {
-            match ready!(self.stream.poll_capacity(cx)) {
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(None),
+            match self.stream.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(None),
+                Poll::Pending => {
+                    self.turn.end();
+                    return Poll::Pending;
+                }
             }
         }
-        match self.buffered.poll_room(cx) {
+        match self.turn.poll_room(cx) {
             0 => Poll::Pending,
             room => Poll::Ready(Some(room.min(self.stream.capacity()))),
         }
@@ -261,6 +273,7 @@ where
         let Poll::Ready(frame) = self.body.as_mut().poll_frame(cx) else {
             // Window reserved for data still on the disk must not block other streams.
             self.stream.reserve_capacity(0);
+            self.turn.end();
             return Poll::Pending;
         };
         Poll::Ready(match frame {
@@ -280,6 +293,7 @@ where
         };
         let end = data.remaining().min(at + room);
         let slice = Slice::new(&data, (at, end), &self.progress, &self.buffered);
+        self.turn.end();
         if end < data.remaining() {
             self.piece = Some((data, end));
         } else {

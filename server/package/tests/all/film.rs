@@ -1,6 +1,7 @@
 //! MP4 files, built byte by byte.
 
-use headlong_package::{HeaderReader, PackageFault, ReadStep, Title};
+use headlong_http::PlannedBody;
+use headlong_package::{HeaderReader, PackageFault, ReadStep, Rendition, Title, TitleHeaders};
 use headlong_units::Duration;
 
 /// A box.
@@ -136,7 +137,7 @@ impl Film {
         self.chunks.iter().map(chunk).collect()
     }
 
-    fn moov(&self, media_at: usize) -> Vec<u8> {
+    pub(crate) fn moov(&self, media_at: usize) -> Vec<u8> {
         let mut offset = media_at;
         let offsets: Vec<usize> = self
             .media()
@@ -263,17 +264,16 @@ impl Film {
     }
 }
 
-/// The title of a file, and how many reads its headers took.
-pub(crate) fn read_title(bytes: &[u8], seconds: u64) -> Result<(Title, usize), PackageFault> {
-    let mut reader = HeaderReader::new(bytes.len() as u64);
+/// The headers that a reader finds in a file, and how many reads that took.
+pub(crate) fn read_headers(
+    bytes: &[u8],
+    mut reader: HeaderReader,
+) -> Result<(TitleHeaders, usize), PackageFault> {
     let mut step = reader.step(0, &[])?;
     let mut reads = 0;
     loop {
         match step {
-            ReadStep::Ready(headers) => {
-                let title = headers.index(Duration::from_secs(seconds))?;
-                return Ok((title, reads));
-            }
+            ReadStep::Ready(headers) => return Ok((headers, reads)),
             ReadStep::Wants(range) => {
                 assert!(!range.is_empty(), "an empty range");
                 reads += 1;
@@ -284,7 +284,36 @@ pub(crate) fn read_title(bytes: &[u8], seconds: u64) -> Result<(Title, usize), P
     }
 }
 
+/// The title of a file, and how many reads its headers took.
+pub(crate) fn read_title(bytes: &[u8], seconds: u64) -> Result<(Title, usize), PackageFault> {
+    let size = bytes.len() as u64;
+    let index = |reader| {
+        let (headers, reads) = read_headers(bytes, reader)?;
+        Ok((headers.index(Duration::from_secs(seconds))?, reads))
+    };
+    match index(HeaderReader::new(size)) {
+        Err(PackageFault::FragmentIndex) => index(HeaderReader::without_index(size)),
+        read => read,
+    }
+}
+
 /// The title of a file.
 pub(crate) fn title(bytes: &[u8], seconds: u64) -> Result<Title, PackageFault> {
     read_title(bytes, seconds).map(|(title, _)| title)
+}
+
+/// A segment of the title of a file.
+pub(crate) fn segment(
+    bytes: &[u8],
+    title: &Title,
+    rendition: Rendition,
+    number: usize,
+) -> Result<Option<PlannedBody>, PackageFault> {
+    match title.heads_of(number) {
+        None => title.segment(rendition, number),
+        Some(reader) => {
+            let (heads, _) = read_headers(bytes, reader)?;
+            title.segment_by_heads(rendition, number, &heads)
+        }
+    }
 }

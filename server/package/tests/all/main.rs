@@ -2,6 +2,7 @@
 
 mod bad_files;
 mod film;
+mod fragments;
 mod playback;
 mod playlists;
 mod properties;

@@ -4,7 +4,7 @@ use headlong_http::PlannedBody;
 use headlong_media::{Mp4Box, mp4_boxes};
 use headlong_package::{Rendition, Resource, Title};
 
-use crate::film::{Film, FilmSample, FilmTrack, audio, film, title, video};
+use crate::film::{Film, FilmSample, FilmTrack, audio, film, segment, title, video};
 
 /// A sample as a player gets it.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,8 +102,8 @@ pub(crate) fn play(segment: &[u8]) -> Vec<Played> {
 pub(crate) fn play_all(file: &[u8], title: &Title, name: &str) -> Vec<Played> {
     let mut played = Vec::new();
     for number in 0..title.segments() {
-        let segment = title.segment(rendition(name), number).expect("a segment");
-        let Some(body) = segment else {
+        let segment = segment(file, title, rendition(name), number);
+        let Some(body) = segment.expect("a segment") else {
             continue;
         };
         played.extend(play(&assemble(file, &body)));
@@ -132,15 +132,19 @@ fn of_track(played: Vec<Played>, id: u32) -> Vec<Played> {
 
 /// Checks that every rendition plays the samples of the file.
 pub(crate) fn check(film: &Film, seconds: u64) {
-    let file = film.bytes();
-    let title = title(&file, seconds).expect("a title");
+    check_file(film, &film.bytes(), seconds);
+}
+
+/// Checks it of a file with the samples of a film.
+pub(crate) fn check_file(film: &Film, file: &[u8], seconds: u64) {
+    let title = title(file, seconds).expect("a title");
     let names: &[&str] = match film.tracks.len() {
         1 => &["v1"],
         2 => &["v1", "a1", "v1a1"],
         _ => &["v1", "a1", "a2", "v1a1", "v1a2"],
     };
     for name in names {
-        let mut in_order = play_all(&file, &title, name);
+        let mut in_order = play_all(file, &title, name);
         let mut all = 0;
         for (index, track) in film.tracks.iter().enumerate() {
             let id = index as u32 + 1;

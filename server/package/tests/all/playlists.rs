@@ -47,6 +47,42 @@ fn one_audio_track_is_muxed() {
 }
 
 #[test]
+fn open_groups_of_pictures_are_not_called_independent() {
+    let mut film = film();
+    let of_closed = title(&film.bytes(), 4).expect("a title");
+    // Its followers are presented earlier.
+    film.tracks[0].samples[50].composition = 160;
+    let of_open = title(&film.bytes(), 4).expect("a title");
+    for (title, is_independent) in [(of_closed, true), (of_open, false)] {
+        let (outline, links) = (title.outline(), Links::default());
+        let media = title.hls_media(rendition("v1a1"), VERSION, &links);
+        for playlist in [
+            alone(&outline).hls_master(&links),
+            media.expect("short").expect("one"),
+        ] {
+            assert_eq!(
+                playlist.contains("INDEPENDENT-SEGMENTS"),
+                is_independent,
+                "{playlist}"
+            );
+        }
+        let manifest = alone(&outline).dash_manifest(&links);
+        let access_point = if is_independent { 1 } else { 3 };
+        let [video, audio] = ["video", "audio"].map(|kind| {
+            let (_, rest) = manifest
+                .split_once(&format!("contentType=\"{kind}\""))
+                .expect(kind);
+            rest.split('>').next().expect("a tag")
+        });
+        assert!(
+            video.contains(&format!("startWithSAP=\"{access_point}\"")),
+            "{video}"
+        );
+        assert!(audio.contains("startWithSAP=\"1\""), "{audio}");
+    }
+}
+
+#[test]
 fn several_audio_tracks_are_a_group() {
     let mut film = film();
     film.tracks.push(audio(313, "deu"));

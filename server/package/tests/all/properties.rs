@@ -3,7 +3,8 @@
 use headlong_package::{Links, Version};
 use proptest::prelude::*;
 
-use crate::film::{Film, FilmSample, FilmTrack, film, title};
+use crate::film::{Film, FilmSample, FilmTrack, film, segment, title};
+use crate::fragments::with_own_index;
 use crate::playback::{check, rendition};
 use crate::playlists::alone;
 
@@ -79,10 +80,13 @@ proptest! {
     fn damaged_file_gives_error_or_segments_inside_the_file(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::weighted(0.1, any::<prop::sample::Index>()),
+        kind in 0_usize..3,
     ) {
-        let mut file = film().bytes();
-        // The headers come first.
-        let headers = file.windows(4).position(|window| window == b"mdat").expect("media");
+        let [front, end] = with_own_index();
+        let mut file = [film().bytes(), front, end][kind].clone();
+        // The headers of a file in one piece come first.
+        let mdat = file.windows(4).position(|window| window == b"mdat").expect("media");
+        let headers = if kind == 0 { mdat } else { file.len() };
         for (at, byte) in damage {
             file[at.index(headers)] = byte;
         }
@@ -98,7 +102,7 @@ proptest! {
             let _ = title.hls_media(rendition(name), Version(1), &Links::default());
             let _ = title.init(rendition(name));
             for number in 0..title.segments() {
-                let Ok(Some(body)) = title.segment(rendition(name), number) else {
+                let Ok(Some(body)) = segment(&file, &title, rendition(name), number) else {
                     continue;
                 };
                 let inside = |end: u64| end <= file.len() as u64;

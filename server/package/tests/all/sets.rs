@@ -1,6 +1,8 @@
 //! Titles of several files in different bit rates, and subtitles.
 
-use headlong_package::{Links, Presentation, Subtitles, TitleFile, TitleOutline, Version};
+use headlong_package::{
+    Links, Pathway, PlayerSteering, Presentation, Subtitles, TitleFile, TitleOutline, Version,
+};
 use headlong_units::Duration;
 
 use crate::film::{Film, audio, film, title, video};
@@ -174,6 +176,61 @@ fn subtitles_are_listed_and_have_one_segment() {
         "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:10\n#EXT-X-PLAYLIST-TYPE:VOD\n\
          #EXTINF:10.000,\ntext.en.vtt.vtt?t=1\n#EXT-X-ENDLIST\n"
     );
+}
+
+#[test]
+fn steered_players_find_the_title_at_each_server() {
+    let mut film = encoded(50, 300);
+    film.tracks.push(audio(313, "deu"));
+    film.chunks.push((2, 313));
+    let film = index(&film);
+    let subtitles = [Subtitles::of_file("en.vtt").expect("a name")];
+    let set = present(&[("", &film)], &subtitles);
+    let pathway = |name, url| Pathway::new(name, url, "/t/\"A\"/film%20&.mp4/");
+    let (near, far) = (
+        pathway("near", "https://n.example"),
+        pathway("far", "http://f.example:8080"),
+    );
+    let steering = PlayerSteering::new(vec![far, near.clone()], near);
+    let links = Links::new("t=1&u").steered(steering);
+    let master = set.hls_master(&links);
+    let folder = |host: &str| format!("{host}/t/%22A%22/film%20&.mp4/");
+    let (near, far) = (folder("https://n.example"), folder("http://f.example:8080"));
+    for part in [
+        format!(
+            "#EXT-X-CONTENT-STEERING:SERVER-URI=\"{near}steering.json?t=1&u\",\
+             PATHWAY-ID=\"far\"\n"
+        ),
+        format!(
+            "GROUP-ID=\"mp4a.40.2@near\",NAME=\"deu 2\",DEFAULT=NO,AUTOSELECT=YES,\
+             LANGUAGE=\"deu\",CHANNELS=\"2\",URI=\"{near}a2.m3u8?t=1&u\"\n"
+        ),
+        format!("LANGUAGE=\"en\",URI=\"{far}text.en.vtt.m3u8?t=1&u\"\n"),
+        format!(
+            ",AUDIO=\"mp4a.40.2@near\",SUBTITLES=\"subs@near\",PATHWAY-ID=\"near\"\n\
+             {near}v1.m3u8?t=1&u\n"
+        ),
+        format!(
+            ",AUDIO=\"mp4a.40.2@far\",SUBTITLES=\"subs@far\",PATHWAY-ID=\"far\"\n\
+             {far}v1.m3u8?t=1&u\n"
+        ),
+    ] {
+        assert_eq!(count(&master, &part), 1, "{part} in {master}");
+    }
+    assert!(
+        master.find(&format!("{far}v1")) < master.find(&format!("{near}v1")),
+        "{master}"
+    );
+    let manifest = set.dash_manifest(&links);
+    let (near, far) = (near.replace('&', "&amp;"), far.replace('&', "&amp;"));
+    let elements = format!(
+        "<BaseURL serviceLocation=\"far\">{far}</BaseURL>\n\
+         <BaseURL serviceLocation=\"near\">{near}</BaseURL>\n\
+         <ContentSteering defaultServiceLocation=\"far\">{near}steering.json?t=1&amp;u\
+         </ContentSteering>\n<Period "
+    );
+    assert_eq!(count(&manifest, &elements), 1, "{manifest}");
+    assert_eq!(count(&manifest, "initialization=\"v1-"), 1, "{manifest}");
 }
 
 #[test]

@@ -18,6 +18,7 @@
 
 mod agent;
 mod counters;
+mod current_share;
 mod device_metrics;
 mod encode;
 mod exemplars;
@@ -37,6 +38,7 @@ mod state;
 mod status;
 
 pub use agent::serve_agent;
+pub use current_share::{CurrentShare, sample_share};
 pub use library_document::{LibraryDocument, LibraryRenderer};
 pub use metrics::{RequestMetrics, RequestTotals};
 pub use router::serve_admin;

@@ -75,7 +75,7 @@ const ROWS: [MetricRow<ServerCollector>; 14] = [
     count("tls_failures", "TLS handshakes that failed", |s| s.connections.tls_failures),
     count("proxy_refusals", "Connections to PROXY protocol ports without a PROXY header, or from untrusted addresses",
         |s| s.connections.proxy_refusals),
-    count("address_refusals", "Connections closed on accept because their address was at its limit",
+    count("address_refusals", "Connections closed on accept because their address was at its limit or had flooded",
         |s| s.connections.address_refusals),
     count("request_memory_refusals", "HTTP/2 requests answered 503 because requests in progress used all their memory",
         |s| s.connections.request_memory_refusals),

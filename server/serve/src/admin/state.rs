@@ -12,6 +12,7 @@ use headlong_telemetry::AccessLog;
 use headlong_telemetry::degraded_parts::DegradedParts;
 use headlong_units::BitRate;
 
+use super::current_share::CurrentShare;
 use super::library_document::LibraryDocument;
 use super::metrics::RequestMetrics;
 use crate::pending_scans::PendingScans;
@@ -78,6 +79,8 @@ pub struct AdminState {
     pub degraded: Arc<DegradedParts>,
     /// The certificates in use, if there are any.
     pub certificates: Option<Arc<ReloadingCertificates>>,
+    /// The share of its load that this server can bear.
+    pub share: Arc<CurrentShare>,
     /// Roots that may be taken out of service.
     pub roots: Arc<RootAttachments>,
 }

@@ -119,6 +119,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         unscanned: Arc::default(),
         degraded: Arc::default(),
         certificates: None,
+        share: Arc::default(),
         roots: Arc::default(),
     };
     (state, trigger)

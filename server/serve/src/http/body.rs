@@ -12,7 +12,7 @@ use bytes::{Buf, Bytes};
 use headlong_engine::{Failure, Refusal};
 use headlong_http::{BodyPart, Pacer};
 use headlong_kernel::raw::{BlockPin, FileRange};
-use headlong_net::{ReplyBuf, ReplyBytes};
+use headlong_net::{HELD_PIECES_MAX, ReplyBuf, ReplyBytes};
 use headlong_storage::{Piece, PieceInfo};
 use headlong_telemetry::Stage;
 use headlong_units::{ByteRange, Duration, Instant};
@@ -80,14 +80,107 @@ enum BodyStep {
     Passed(OriginBytes),
 }
 
-/// The last data that a body yielded.
+/// Data that a body yielded and can yield again.
 enum LastChunk {
-    Nothing,
     Text(Bytes),
-    /// Bytes that end at this offset of the file: of a piece, or from the origin.
-    Bytes(u64, Option<PieceInfo>),
-    /// A piece that cannot be requested again.
-    Copy,
+    /// Bytes of this range of the file: of consecutive pieces that came from the same place, or from
+    /// the origin.
+    Bytes(ByteRange, Option<PieceInfo>),
+}
+
+impl LastChunk {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::Bytes(range, _) => range.end - range.start,
+        }
+    }
+}
+
+/// The last data that a body yielded, at least as much as a connection holds of it.
+#[derive(Default)]
+struct LastChunks {
+    last: Option<LastChunk>,
+    /// Those before it, at most [`HELD_PIECES_MAX`]. Empty, and not allocated, for a reply of one
+    /// part that comes from one place.
+    earlier: VecDeque<LastChunk>,
+}
+
+impl LastChunks {
+    fn push(&mut self, chunk: LastChunk) {
+        if let (Some(LastChunk::Bytes(before, known)), LastChunk::Bytes(range, info)) =
+            (&mut self.last, &chunk)
+            && before.end == range.start
+            && is_of_same_place(*known, *info)
+        {
+            before.end = range.end;
+            return;
+        }
+        if let Some(before) = self.last.replace(chunk) {
+            if self.earlier.len() == HELD_PIECES_MAX {
+                self.earlier.pop_front();
+            }
+            self.earlier.push_back(before);
+        }
+    }
+
+    /// Releases texts that were sent, and so are in front of all that is not.
+    fn forget_texts(&mut self) {
+        let is_kept = |chunk: &LastChunk| !matches!(chunk, LastChunk::Text(_));
+        self.earlier.retain(is_kept);
+        self.last = self.last.take().filter(is_kept);
+    }
+
+    /// Whether it has the last `bytes` of the yielded data.
+    fn has(&self, bytes: u64) -> bool {
+        let known = self.earlier.iter().chain(&self.last).map(LastChunk::bytes);
+        bytes <= known.sum::<u64>()
+    }
+
+    /// Queues the last `bytes` before `steps`. `forget` receives the bytes of each place.
+    fn queue_again(
+        mut self,
+        mut bytes: u64,
+        steps: &mut VecDeque<BodyStep>,
+        mut forget: impl FnMut(PieceInfo, u64),
+    ) {
+        self.earlier.extend(self.last);
+        while bytes > 0
+            && let Some(chunk) = self.earlier.pop_back()
+        {
+            let chunk_bytes = bytes.min(chunk.bytes());
+            bytes -= chunk_bytes;
+            match chunk {
+                LastChunk::Text(text) => {
+                    let from = text.len() - chunk_bytes as usize;
+                    steps.push_front(BodyStep::Text(text.slice(from..)));
+                }
+                LastChunk::Bytes(ByteRange { end, .. }, info) => {
+                    if let Some(info) = info {
+                        forget(info, chunk_bytes);
+                    }
+                    match steps.front_mut() {
+                        Some(BodyStep::Part(next))
+                            if next.preamble.is_empty() && next.range.start == end =>
+                        {
+                            next.range.start -= chunk_bytes;
+                        }
+                        _ => {
+                            let range = ByteRange::new(end - chunk_bytes, end);
+                            steps.push_front(BodyStep::Part(part(range, false)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_of_same_place(one: Option<PieceInfo>, other: Option<PieceInfo>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.is_of_same_place(other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
 }
 
 /// Data of a body: bytes, or a piece in the memory that the disk wrote to.
@@ -150,7 +243,7 @@ pub struct ReplyBody {
     steps: VecDeque<BodyStep>,
     asking: Option<RangeRequester>,
     left_bytes: u64,
-    last: LastChunk,
+    last: LastChunks,
     account: Box<Account>,
     /// Consecutive attempts whose data had disappeared.
     vain: u32,
@@ -184,7 +277,7 @@ impl ReplyBody {
             steps,
             asking: None,
             left_bytes,
-            last: LastChunk::Nothing,
+            last: LastChunks::default(),
             account,
             vain: 0,
             is_unreadable: false,
@@ -241,7 +334,7 @@ impl ReplyBody {
             steps,
             asking: Some(asking),
             left_bytes,
-            last: LastChunk::Nothing,
+            last: LastChunks::default(),
             account,
             vain: 0,
             is_unreadable: false,
@@ -271,7 +364,7 @@ impl ReplyBody {
             };
             match step {
                 BodyStep::Text(text) => {
-                    self.last = LastChunk::Text(text.clone());
+                    self.last.push(LastChunk::Text(text.clone()));
                     return Poll::Ready(Some(Ok(Chunk::Text(text))));
                 }
                 BodyStep::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
@@ -307,7 +400,9 @@ impl ReplyBody {
                 },
                 BodyStep::Passed(mut passed) => {
                     self.vain = 0;
-                    self.last = LastChunk::Bytes(passed.end, None);
+                    let start = passed.end - passed.bytes.len() as u64;
+                    let range = ByteRange::new(start, passed.end);
+                    self.last.push(LastChunk::Bytes(range, None));
                     if let Some(rest) = passed.rest() {
                         self.steps.push_front(BodyStep::Further(rest));
                     }
@@ -380,10 +475,6 @@ impl ReplyBody {
         }
     }
 
-    fn can_give_again(&self) -> bool {
-        matches!(self.last, LastChunk::Text(_) | LastChunk::Bytes(..))
-    }
-
     /// Drops data and requests of the device; they are requested again when needed.
     fn drop_pending(&mut self) {
         let mut piece_bytes = 0;
@@ -415,41 +506,31 @@ impl ReplyBody {
         if bytes == 0 {
             return;
         }
-        match std::mem::replace(&mut self.last, LastChunk::Nothing) {
-            LastChunk::Text(text) => {
-                let from = text.len().saturating_sub(bytes as usize);
-                self.steps.push_front(BodyStep::Text(text.slice(from..)));
-            }
-            LastChunk::Bytes(end, info) => {
-                if let Some(info) = info {
-                    self.account.forget_piece(info, bytes);
-                }
-                match self.steps.front_mut() {
-                    Some(BodyStep::Part(next))
-                        if next.preamble.is_empty() && next.range.start == end =>
-                    {
-                        next.range.start -= bytes;
-                    }
-                    _ => {
-                        let range = ByteRange::new(end - bytes, end);
-                        self.steps.push_front(BodyStep::Part(part(range, false)));
-                    }
-                }
-            }
-            LastChunk::Nothing | LastChunk::Copy => {}
-        }
+        let (last, account) = (std::mem::take(&mut self.last), &mut self.account);
+        last.queue_again(bytes, &mut self.steps, |info, bytes| {
+            account.forget_piece(info, bytes);
+        });
         self.left_bytes += bytes;
         self.account.unsent_bytes -= bytes;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.take_back(bytes);
+        }
+        self.shared.take_back(bytes);
+        // The next bytes may be sent earlier.
+        self.alarm = None;
     }
 
     fn take(&mut self, piece: Piece) -> Chunk {
         self.account.note_piece(&piece);
-        self.last = match self.steps.front() {
+        match self.steps.front() {
             Some(BodyStep::Replying(begun)) => {
-                LastChunk::Bytes(begun.position(), Some(piece.info()))
+                let end = begun.position();
+                let range = ByteRange::new(end - piece.as_ref().len() as u64, end);
+                self.last.push(LastChunk::Bytes(range, Some(piece.info())));
             }
-            _ => LastChunk::Copy,
-        };
+            // A copy cannot be requested again.
+            _ => self.last = LastChunks::default(),
+        }
         Chunk::Piece(piece, 0)
     }
 }
@@ -509,15 +590,24 @@ impl http_body::Body for ReplyBody {
 
 impl ReplyBytes for ReplyBody {
     fn note_left(mut self: Pin<&mut Self>, bytes: u64) {
+        let has_generated = self.account.generated.is_some();
         self.account.note_left(bytes);
+        if has_generated && self.account.generated.is_none() {
+            self.last.forget_texts();
+        }
         if let Some(sender) = self.sender.take() {
             sender.wake();
         }
     }
 
+    fn holds_scarce_memory(&self) -> bool {
+        let asking = self.asking.as_ref();
+        asking.is_some_and(|asking| asking.device.is_held_by_clients())
+    }
+
     fn suspend(mut self: Pin<&mut Self>, unsent_bytes: u64) -> bool {
         let this = &mut *self;
-        if this.asking.is_none() || (unsent_bytes > 0 && !this.can_give_again()) {
+        if this.asking.is_none() || !this.last.has(unsent_bytes) {
             return false;
         }
         this.drop_pending();
@@ -532,5 +622,103 @@ impl Drop for ReplyBody {
         if self.left_bytes + account.unsent_bytes > 0 && account.record.failure.is_none() {
             account.record.failure = Some(account.why_cut_off());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RAM: PieceInfo = PieceInfo {
+        from_ram: true,
+        from_flash: false,
+        queue_time: Duration::ZERO,
+        disk_time: Duration::ZERO,
+    };
+    const FLASH: PieceInfo = PieceInfo {
+        from_ram: false,
+        from_flash: true,
+        ..RAM
+    };
+    const DISK: PieceInfo = PieceInfo {
+        from_ram: false,
+        ..RAM
+    };
+
+    /// Queues bytes again; returns their ranges in the file, texts as `None`, and the bytes to forget
+    /// of RAM, flash and disk.
+    fn queue_again(last: LastChunks, bytes: u64) -> (Vec<Option<(u64, u64)>>, [u64; 3]) {
+        let (mut steps, mut forgotten) = (VecDeque::new(), [0; 3]);
+        last.queue_again(bytes, &mut steps, |info, bytes| {
+            let places = [RAM, FLASH, DISK];
+            let place = places.iter().position(|place| *place == info);
+            forgotten[place.expect("a place")] += bytes;
+        });
+        let range = |step: &BodyStep| match step {
+            BodyStep::Part(part) => Some((part.range.start, part.range.end)),
+            _ => None,
+        };
+        (steps.iter().map(range).collect(), forgotten)
+    }
+
+    #[test]
+    fn pieces_of_several_places_are_queued_again() {
+        let mut last = LastChunks::default();
+        let pieces = HELD_PIECES_MAX as u64;
+        for piece in 0..2 * pieces {
+            let place = [Some(DISK), Some(RAM), Some(FLASH), None][piece as usize % 4];
+            let range = ByteRange::new(10 * piece, 10 * piece + 10);
+            last.push(LastChunk::Bytes(range, place));
+        }
+        assert!(last.has(10 * pieces));
+        assert!(!last.has(10 * (pieces + 2)), "older ones are forgotten");
+        let end = 20 * pieces;
+        let (queued, forgotten) = queue_again(last, 10 * pieces - 5);
+        assert_eq!(queued, [Some((end / 2 + 5, end))]);
+        let of_place = 10 * pieces / 4;
+        assert_eq!(forgotten, [of_place, of_place, of_place - 5]);
+    }
+
+    #[test]
+    fn consecutive_pieces_of_one_place_are_one_range() {
+        let mut last = LastChunks::default();
+        for piece in 0..1000 {
+            let range = ByteRange::new(10 * piece, 10 * piece + 10);
+            last.push(LastChunk::Bytes(range, Some(RAM)));
+        }
+        assert!(last.earlier.is_empty() && last.has(10_000) && !last.has(10_001));
+    }
+
+    #[test]
+    fn text_that_was_sent_is_released() {
+        let mut last = LastChunks::default();
+        last.push(LastChunk::Text(Bytes::from_static(b"preamble")));
+        last.push(LastChunk::Bytes(ByteRange::new(0, 100), Some(DISK)));
+        last.forget_texts();
+        assert!(last.has(100) && !last.has(101));
+        let mut last = LastChunks::default();
+        last.push(LastChunk::Text(Bytes::from_static(b"preamble")));
+        last.forget_texts();
+        assert!(last.has(0) && !last.has(1));
+    }
+
+    #[test]
+    fn several_parts_of_a_reply_are_queued_again() {
+        let mut last = LastChunks::default();
+        for start in [0, 1000, 2000] {
+            last.push(LastChunk::Text(Bytes::from_static(b"preamble")));
+            let range = ByteRange::new(start, start + 100);
+            last.push(LastChunk::Bytes(range, Some(DISK)));
+        }
+        assert!(last.has(3 * 108) && !last.has(3 * 108 + 1));
+        let (queued, forgotten) = queue_again(last, 100 + 8 + 100 + 8 + 30);
+        let expected = [
+            Some((70, 100)),
+            None,
+            Some((1000, 1100)),
+            None,
+            Some((2000, 2100)),
+        ];
+        assert_eq!((&queued[..], forgotten), (&expected[..], [0, 0, 230]));
     }
 }

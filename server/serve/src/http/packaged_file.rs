@@ -3,6 +3,7 @@
 //!
 //! Invariant: a file is part of a title only if the rule of the title's path applies to it, too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headlong_engine::{Failure, Refusal};
@@ -12,10 +13,10 @@ use headlong_package::{Links, PackageFault};
 use headlong_telemetry::{LimitedKind, Stage};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::file_lookup::resolve;
+use super::file_lookup::{LOOKUP_MAX, resolve};
 use super::file_reply::{device_of, requester};
-use super::listing::hold_text;
-use super::packaged_index::index;
+use super::listing::hold_generated;
+use super::packaged_index::{RequestShare, index};
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{FileMetadata, PreparedReply, ReplyError, plan_assembled_for};
 use super::range_request::RangeRequester;
@@ -27,7 +28,7 @@ const EXTENSIONS: [&str; 4] = ["mp4", "m4v", "m4a", "mov"];
 
 /// The path of a title without its extension, and that; `None` if it is not one of a file that is
 /// packaged.
-pub(super) fn split_extension(title: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_extension(title: &str) -> Option<(&str, &str)> {
     let (stem, extension) = title.rsplit_once('.')?;
     let mut known = EXTENSIONS.iter();
     let is_known = known.any(|one| extension.eq_ignore_ascii_case(one));
@@ -39,6 +40,22 @@ pub(crate) fn is_packaged(state: &MediaState, settings: &HttpSettings, title: &s
     split_extension(title).is_some()
         && settings.access.packages(title)
         && state.pulls.of(title).is_none()
+}
+
+/// Files that cannot be packaged, and why, by path: those that were requested of late, in their current
+/// version.
+pub(crate) fn refused(state: &MediaState) -> BTreeMap<String, String> {
+    let refused = state.titles.refused().into_iter();
+    let current = refused.filter(|(path, stream, _)| {
+        let known = state.library.remember(path);
+        known.is_some_and(|file| file.stream.id == *stream)
+    });
+    let reasons = current.map(|(path, _, fault)| (path, not_packaged(fault)));
+    reasons.collect()
+}
+
+fn not_packaged(fault: PackageFault) -> String {
+    format!("the file cannot be sent as HLS or DASH: {fault}")
 }
 
 /// The path of a file of a title.
@@ -101,9 +118,12 @@ pub(super) async fn indexed(
 ) -> Result<(IndexOutcome, RangeRequester), ReplyError> {
     let FileOfTitle { path, file, .. } = of_title;
     let asking = request_bytes(state, asked, file)?;
+    let share = RequestShare::new(asked.account.held.take());
     asked.account.turn(Stage::Device);
-    let indexed = index(state, asked, path, file, &asking).await;
+    let indexed = index(state, asked, path, file, &asking, &share).await;
     asked.account.turn(Stage::Other);
+    // The reading has ended, or was none of this request.
+    asked.account.held = Arc::into_inner(share).flatten();
     Ok((indexed?, asking))
 }
 
@@ -118,8 +138,8 @@ pub(super) fn request_bytes(
 }
 
 /// The reply with a generated text, whose media type and rule are those of a requested path. It
-/// depends on settings and tokens, too, so its tag is made of its bytes.
-pub(super) fn text_reply(
+/// depends on settings and tokens, too, so its tag is a hash of its bytes.
+pub(super) async fn text_reply(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut ParsedRequest,
@@ -127,7 +147,8 @@ pub(super) fn text_reply(
     text: Vec<u8>,
     file: &FileEntry,
 ) -> Result<PreparedReply, ReplyError> {
-    hold_text(state, asked, text.len())?;
+    let within = asked.settings.lookup_timeout.min(LOOKUP_MAX);
+    hold_generated(state, asked, text.len(), within).await?;
     let shown = FileMetadata {
         path: requested,
         size: text.len() as u64,
@@ -159,6 +180,5 @@ pub(super) fn refuse(state: &MediaState, path: &str, fault: PackageFault) -> Rep
     state.limited_log.write(LimitedKind::Package, |left_out| {
         tracing::warn!(?path, reason = %fault, left_out, "cannot package a file");
     });
-    let detail = format!("the file cannot be sent as HLS or DASH: {fault}");
-    ReplyError::Status(Status::NotFound, Some(detail))
+    ReplyError::Status(Status::NotFound, Some(not_packaged(fault)))
 }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures_util::stream::{self, StreamExt as _};
 use headlong_engine::{Failure, Refusal};
 use headlong_http::Status;
 use headlong_library::{FileEntry, FolderEntryKind, NameFilter, ResolveError, composed, os_path};
@@ -20,18 +21,22 @@ use tokio::time::Instant;
 
 use super::file_lookup::{LOOKUP_MAX, not_found};
 use super::packaged_file::{
-    FileOfTitle, file_path, find, indexed, is_outdated, links, refuse, request_bytes,
-    split_extension, text_reply,
+    FileOfTitle, file_path, find, is_outdated, links, refuse, request_bytes, split_extension,
+    text_reply,
 };
-use super::packaged_index::index_key;
+use super::packaged_index::{RequestShare, index, index_key};
 use super::parsed_request::ParsedRequest;
 use super::prepared_reply::{PreparedReply, ReplyError, VERSIONS_TRIED_MAX};
-use super::range_request::part;
+use super::range_request::{RangeRequester, part};
 use super::state::MediaState;
+use super::steered;
 use super::title_indexes::PackagedOutline;
 
 /// Largest file with subtitles: twenty times that of any film.
 const SUBTITLES_BYTES_MAX: u64 = 4 << 20;
+
+/// Indexes of one title that are read at a time; further ones bound the memory of their outlines.
+const INDEXES_AT_ONCE: usize = 4;
 
 /// A name beside a title.
 enum NameBeside {
@@ -82,14 +87,14 @@ pub(super) async fn playlist(
 ) -> Result<PreparedReply, ReplyError> {
     let (files, subtitles) = outlined(state, asked, title).await?;
     let presentation = present(state, title, &files, &subtitles);
-    let links = links(head, asked);
+    let links = steered::links(state, head, asked, title);
     let text = match resource {
         Resource::Manifest => presentation.dash_manifest(&links),
         _ => presentation.hls_master(&links),
     };
     let requested = format!("{title}/{resource}");
     let first = files.first().ok_or_else(absent)?;
-    text_reply(state, head, asked, &requested, text.into(), &first.file)
+    text_reply(state, head, asked, &requested, text.into(), &first.file).await
 }
 
 /// Answers a request for the HLS media playlist of subtitles.
@@ -106,7 +111,7 @@ pub(super) async fn subtitles_playlist(
     let length = present(state, title, &files, &listed).length();
     let text = subtitles.hls_media(length, &links(head, asked));
     let requested = format!("{title}/{}", subtitles.name(SubtitlesForm::Playlist));
-    text_reply(state, head, asked, &requested, text.into(), &first.file)
+    text_reply(state, head, asked, &requested, text.into(), &first.file).await
 }
 
 /// Answers a request for subtitles as WebVTT.
@@ -126,7 +131,9 @@ pub(super) async fn subtitles_text(
             Err(error) if is_outdated(&error) && tried < VERSIONS_TRIED_MAX => {
                 state.library.distrust(&path);
             }
-            text => return text_reply(state, head, asked, &requested, text?.into(), &file),
+            text => {
+                return text_reply(state, head, asked, &requested, text?.into(), &file).await;
+            }
         }
     }
     Err(ReplyError::Failed(Failure::Changed))
@@ -207,80 +214,179 @@ async fn outlined(
     asked: &mut ParsedRequest,
     title: &str,
 ) -> Result<(Vec<OutlinedFile>, Vec<Subtitles>), ReplyError> {
-    match outline_of(state, asked, title, String::new()).await {
-        Err(ReplyError::Status(Status::NotFound, _)) => {}
-        own => {
-            let own = own?.map_err(|fault| refuse(state, title, fault))?;
-            // A film without its subtitles is better than none.
-            let names = names_beside(state, asked, title, Some(own.file.device)).await;
-            let names = names.unwrap_or_default();
-            return Ok((vec![own], names.subtitles));
-        }
+    let own = outline_all(state, asked, title, vec![String::new()]).await?;
+    if let Some(file) = own.files.first() {
+        // A film without its subtitles is better than none.
+        let names = names_beside(state, asked, title, Some(file.file.device)).await;
+        let names = names.unwrap_or_default();
+        return Ok((own.files, names.subtitles));
+    }
+    if let Some(refused) = own.refused {
+        return Err(refused);
     }
     let names = names_beside(state, asked, title, None).await?;
     if names.suffixes.len() > FILES_MAX {
         return Err(refuse(state, title, PackageFault::TooMany("files")));
     }
-    let mut files: Vec<OutlinedFile> = Vec::with_capacity(names.suffixes.len());
-    let mut refused = None;
-    let mut memory_bytes = 0;
-    for suffix in names.suffixes {
-        let path = file_path(title, &suffix);
-        match outline_of(state, asked, title, suffix).await {
-            Ok(Ok(file)) => {
-                memory_bytes += file.outlined.outline.memory_bytes() as u64;
-                files.push(file);
-            }
-            Ok(Err(fault)) => refused = Some(refuse(state, &path, fault)),
-            // It was removed meanwhile, has another rule, or may not be read.
-            Err(ReplyError::Status(Status::NotFound | Status::Forbidden, _)) => {}
-            Err(error) => return Err(error),
-        }
-        if memory_bytes > asked.settings.package_memory {
-            return Err(refuse(state, title, PackageFault::TooMany("segments")));
-        }
-    }
-    match files.is_empty() {
-        true => Err(refused.unwrap_or_else(absent)),
-        false => Ok((files, names.subtitles)),
+    let all = outline_all(state, asked, title, names.suffixes).await?;
+    match all.files.is_empty() {
+        true => Err(all.refused.unwrap_or_else(absent)),
+        false => Ok((all.files, names.subtitles)),
     }
 }
 
-/// The outline of a file of a title, or why it cannot be packaged.
-async fn outline_of(
+/// The outlines of those files of a title that exist. Their indexes are requested from the device
+/// together, so that it can read them in its own order.
+async fn outline_all(
     state: &Arc<MediaState>,
     asked: &mut ParsedRequest,
     title: &str,
-    suffix: String,
-) -> Result<Result<OutlinedFile, PackageFault>, ReplyError> {
-    let path = file_path(title, &suffix);
+    suffixes: Vec<String>,
+) -> Result<FileOutlines, ReplyError> {
+    let mut all = FileOutlines::default();
+    let mut left = suffixes;
     for tried in 1.. {
-        let of_title = find(state, asked, title, &path).await?;
-        let known = state
-            .titles
-            .outline(&path, index_key(asked, &of_title.file));
-        let outcome = match known {
-            Some(outlined) => Ok(Ok(outlined)),
-            None => {
-                let indexed = indexed(state, asked, &of_title).await;
-                indexed.map(|(outcome, _)| outcome.map(|index| index.outline()))
-            }
-        };
-        match outcome {
-            Err(error) if is_outdated(&error) && tried < VERSIONS_TRIED_MAX => {
-                state.library.distrust(&path);
-            }
-            Err(error) => return Err(error),
-            Ok(outcome) => {
-                return Ok(outcome.map(|outlined| OutlinedFile {
-                    suffix,
-                    outlined,
-                    file: of_title.file,
-                }));
+        let mut found = Vec::with_capacity(left.len());
+        for suffix in left {
+            if let Some(file) = FoundFile::find(state, asked, title, suffix).await? {
+                found.push(file);
             }
         }
+        let mut outdated = Vec::new();
+        let share = RequestShare::new(asked.account.held.take());
+        asked.account.turn(Stage::Device);
+        let shared = &*asked;
+        let outlines: Vec<_> = found
+            .into_iter()
+            .map(|file| file.outline(state, shared, &share))
+            .collect();
+        let mut outlines = stream::iter(outlines).buffered(INDEXES_AT_ONCE);
+        while let Some((
+            FoundFile {
+                suffix, path, file, ..
+            },
+            outcome,
+        )) = outlines.next().await
+        {
+            match outcome {
+                Ok(Ok(outlined)) => all.files.push(OutlinedFile {
+                    suffix,
+                    outlined,
+                    file,
+                }),
+                Ok(Err(fault)) => all.refused = Some(refuse(state, &path, fault)),
+                Err(error) if is_outdated(&error) && tried < VERSIONS_TRIED_MAX => {
+                    state.library.distrust(&path);
+                    outdated.push(suffix);
+                }
+                Err(error) if is_outdated(&error) => {
+                    return Err(ReplyError::Failed(Failure::Changed));
+                }
+                Err(error) if is_absent(&error, &suffix) => {}
+                Err(error) => return Err(error),
+            }
+            if all.memory_bytes() > shared.settings.package_memory {
+                return Err(refuse(state, title, PackageFault::TooMany("segments")));
+            }
+        }
+        drop(outlines);
+        asked.account.turn(Stage::Other);
+        // All readings have ended, or were none of this request.
+        asked.account.held = Arc::into_inner(share).flatten();
+        if outdated.is_empty() {
+            break;
+        }
+        left = outdated;
     }
-    Err(ReplyError::Failed(Failure::Changed))
+    sort_by_suffix(&mut all.files, |file| file.suffix.as_str());
+    Ok(all)
+}
+
+/// Sorts files as [`names_beside`] does: outdated ones were found again after the others.
+fn sort_by_suffix<T>(files: &mut [T], suffix: impl Fn(&T) -> &str) {
+    files.sort_by(|one, other| suffix(one).cmp(suffix(other)));
+}
+
+/// Whether a file of a title is not there: it does not exist, was removed meanwhile, has another rule,
+/// or may not be read. The title's own file, whose suffix is empty, is there if it may not be read.
+fn is_absent(error: &ReplyError, suffix: &str) -> bool {
+    match error {
+        ReplyError::Status(Status::NotFound, _) => true,
+        ReplyError::Status(Status::Forbidden, _) => !suffix.is_empty(),
+        _ => false,
+    }
+}
+
+/// The outlines of files, and why the last of the others cannot be packaged.
+#[derive(Default)]
+struct FileOutlines {
+    files: Vec<OutlinedFile>,
+    refused: Option<ReplyError>,
+}
+
+impl FileOutlines {
+    fn memory_bytes(&self) -> u64 {
+        let bytes = self
+            .files
+            .iter()
+            .map(|file| file.outlined.outline.memory_bytes() as u64);
+        bytes.sum()
+    }
+}
+
+/// An outline, or why the file cannot be packaged.
+type OutlineOutcome = Result<Result<Arc<PackagedOutline>, PackageFault>, ReplyError>;
+
+/// A file of a title, and its outline or the means to read it.
+struct FoundFile {
+    suffix: String,
+    path: String,
+    file: Arc<FileEntry>,
+    outline: Result<Arc<PackagedOutline>, RangeRequester>,
+}
+
+impl FoundFile {
+    /// The file with this suffix; `None` if it is not there.
+    async fn find(
+        state: &Arc<MediaState>,
+        asked: &mut ParsedRequest,
+        title: &str,
+        suffix: String,
+    ) -> Result<Option<Self>, ReplyError> {
+        let path = file_path(title, &suffix);
+        let file = match find(state, asked, title, &path).await {
+            Ok(of_title) => of_title.file,
+            Err(error) if is_absent(&error, &suffix) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let outline = match state.titles.outline(&path, index_key(state, asked, &file)) {
+            Some(known) => Ok(known),
+            None => Err(request_bytes(state, asked, &file)?),
+        };
+        Ok(Some(Self {
+            suffix,
+            path,
+            file,
+            outline,
+        }))
+    }
+
+    /// The file with its outline, or why it cannot be packaged.
+    async fn outline(
+        self,
+        state: &Arc<MediaState>,
+        asked: &ParsedRequest,
+        share: &RequestShare,
+    ) -> (Self, OutlineOutcome) {
+        let outcome = match &self.outline {
+            Ok(known) => Ok(Ok(Arc::clone(known))),
+            Err(asking) => {
+                let indexed = index(state, asked, &self.path, &self.file, asking, share).await;
+                indexed.map(|outcome| outcome.map(|index| index.outline()))
+            }
+        };
+        (self, outcome)
+    }
 }
 
 /// The names beside a title that belong to it. If its own file is known, by the device of that, a
@@ -301,7 +407,7 @@ async fn names_beside(
     let within = asked.settings.lookup_timeout.min(LOOKUP_MAX);
     let turn = match device {
         Some(device) => state.titles.turn(device, Instant::now() + within).await,
-        None => state.listings.make(within).await,
+        None => state.generated.make(within).await,
     };
     let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
     asked.account.turn(Stage::Lookup);
@@ -341,6 +447,13 @@ async fn names_beside(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_that_was_found_again_keeps_its_place() {
+        let mut files = ["_1080", "_720", "", "_480"];
+        sort_by_suffix(&mut files, |suffix| suffix);
+        assert_eq!(files, ["", "_1080", "_480", "_720"]);
+    }
 
     #[test]
     fn only_names_of_the_title_belong_to_it() {

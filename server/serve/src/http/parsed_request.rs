@@ -247,7 +247,7 @@ fn begin(
         connection,
         held: None,
         gzip_turn: None,
-        listing_units: None,
+        generated: None,
         is_packaged: false,
         unsent_bytes: 0,
         started,

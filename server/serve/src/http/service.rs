@@ -292,8 +292,14 @@ async fn answer_read(
         check_access(state, head, &named.title, path_token, asked).await?;
         asked.account.is_packaged = true;
         match packaged::answer(state, head, asked, &named).await {
-            // A folder that is named like a film may have such a file.
+            // A folder that is named like a film may have such a file, and one that is named like a
+            // list of files.
             Err(ReplyError::Folder) => asked.account.is_packaged = false,
+            Err(ReplyError::Status(Status::NotFound, _))
+                if named.is_alias && state.library.remember(path.as_str()).is_some() =>
+            {
+                asked.account.is_packaged = false;
+            }
             answer => return answer,
         }
     }

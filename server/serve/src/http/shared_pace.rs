@@ -115,6 +115,17 @@ impl ReplySchedules {
         let next = self.schedules.iter().map(|of| lock(of).go(now, bytes));
         self.may_go_at = next.max().unwrap_or_default();
     }
+
+    /// `bytes` of the reply were not sent: they will be sent again.
+    pub(super) fn take_back(&mut self, bytes: u64) {
+        let free_at = self.schedules.iter().map(|of| {
+            let mut schedule = lock(of);
+            schedule.take_back(bytes);
+            schedule.free_at()
+        });
+        // Bytes that other replies have reserved time for since do not delay it.
+        self.may_go_at = self.may_go_at.min(free_at.max().unwrap_or_default());
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +166,20 @@ mod tests {
                 .of(at(1), SharedRates::default(), (ip(1), ViewerId(1)))
                 .is_none()
         );
+    }
+
+    #[test]
+    fn bytes_taken_back_reserve_no_time() {
+        let paces = SharedPaces::default();
+        let mut reply = paces.of(at(1), RATES, (ip(1), ViewerId(1)));
+        reply.go(at(1), 4000);
+        assert_eq!(reply.may_go_at(), at(9));
+        reply.take_back(3000);
+        assert_eq!(reply.may_go_at(), at(3));
+        let other = paces.of(at(1), RATES, (ip(1), ViewerId(2)));
+        assert_eq!(other.may_go_at(), at(2));
+        reply.go(at(1), 3000);
+        assert_eq!(reply.may_go_at(), at(9));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use headlong_http::{PathError, RelativePath, host_name};
 
 use headlong_config::{Site, site_prefix};
+use headlong_package::title_of_urlset;
 
 /// The configured sites.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,7 +40,7 @@ impl Sites {
         self.hosts.is_empty()
     }
 
-    /// What the paths of the files of a host begin with; empty for a host of no site. The host may
+    /// The common prefix of the paths of the files of a host; empty for a host of no site. The host may
     /// have a port.
     pub(super) fn prefix(&self, host: &str) -> &str {
         let name = host_name(host);
@@ -89,6 +90,15 @@ impl TreePath {
             site_bytes: self.site_bytes,
         };
         (!name.is_empty() && !above.is_folder()).then_some((above, name))
+    }
+
+    /// The path of the title that it names by a list of its files, as nginx-vod-module does; `None` if
+    /// it is another path.
+    pub(super) fn title_of_urlset(&self) -> Option<Self> {
+        Some(Self {
+            tree: title_of_urlset(&self.tree)?,
+            site_bytes: self.site_bytes,
+        })
     }
 
     /// Whether it is the path of a folder.

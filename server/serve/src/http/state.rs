@@ -1,29 +1,30 @@
 //! State shared by all requests: library, devices, current settings.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use headlong_edge::Pulls;
 use headlong_engine::{ReaderIdentity, StreamId, ViewerId};
+use headlong_fleet::Steering;
 use headlong_http::{CorsPolicy, Peer, RangeLimits, SessionRule, is_same_argument};
 use headlong_kernel::time_scale::TimeScale;
 use headlong_library::{Library, StreamFiles};
-use headlong_net::{AddressLimits, AddressShare, Subscriber};
+use headlong_net::{AddressLimits, AddressShare, ShareLimit};
 use headlong_storage::Device;
 use headlong_telemetry::{AccessLog, LimitedLog, RequestIds};
 use tokio::sync::Semaphore;
 
 use super::access_rules::AccessRules;
+use super::generated_memory::GeneratedMemory;
 use super::gzip;
-use super::listing_slots::ListingSlots;
 use super::lookup::LookupThreads;
 use super::shared_pace::{ReplySchedules, SharedPaces, SharedRates};
 use super::site::Sites;
 use super::title_indexes::TitleIndexes;
-use crate::admin::RequestMetrics;
+use crate::admin::{CurrentShare, RequestMetrics};
 use headlong_config::{EtagTime, Gzip, Proxies, ReplyField};
 
 /// Concurrent reads of ACME challenges; further requests get 503.
@@ -42,7 +43,7 @@ pub struct HttpSettings {
     pub proxies: Proxies,
     /// Limits of ranges in a request.
     pub ranges: RangeLimits,
-    /// The time that entity tags are made of.
+    /// The time in entity tags.
     pub etag: EtagTime,
     /// `Cache-Control` of every file, if set.
     pub cache_control: Option<String>,
@@ -60,6 +61,8 @@ pub struct HttpSettings {
     pub shared_rates: SharedRates,
     /// Requests in progress of an address on one device.
     pub requests_per_address_max: usize,
+    /// How players of packaged titles are steered to other servers, if they are.
+    pub steering: Option<Arc<Steering>>,
     /// Length of segments that are made from a file.
     pub package_segment: headlong_units::Duration,
     /// Memory for indexes of titles.
@@ -106,10 +109,12 @@ pub struct MediaState {
     pub log: Arc<AccessLog>,
     /// Request metrics.
     pub metrics: Arc<RequestMetrics>,
+    /// The share of its load that this server can bear, if it is sampled.
+    pub share: Arc<CurrentShare>,
     /// Per device, the requests in progress of each address.
     by_address: Vec<Arc<AddressLimits>>,
     pub(super) gzip_turns: gzip::GzipSlots,
-    pub(super) listings: ListingSlots,
+    pub(super) generated: GeneratedMemory,
     pub(super) titles: TitleIndexes,
     shared_paces: SharedPaces,
     pub(super) request_ids: RequestIds,
@@ -145,9 +150,10 @@ impl MediaState {
             pulls,
             log,
             metrics: Arc::new(RequestMetrics::default()),
+            share: Arc::default(),
             by_address,
             gzip_turns: gzip::GzipSlots::default(),
-            listings: ListingSlots::default(),
+            generated: GeneratedMemory::default(),
             titles,
             shared_paces: SharedPaces::default(),
             request_ids: RequestIds::default(),
@@ -158,6 +164,11 @@ impl MediaState {
             limited_log: LimitedLog::default(),
             streams: Mutex::new(HashMap::new()),
         }
+    }
+
+    /// Keeps the headers of fragmented files in the state folder from now on.
+    pub fn keep_fragments_in(&self, folder: &Path) {
+        self.titles.keep_in(folder);
     }
 
     /// The current settings; a request keeps those it began with.
@@ -190,14 +201,18 @@ impl MediaState {
         if settings.proxies.trust(address) {
             return Some(None);
         }
-        let count_max = settings.requests_per_address_max;
-        held.hold(address, 1, count_max as u64).map(Some)
+        let of_address = settings.requests_per_address_max as u64;
+        let max = ShareLimit {
+            of_address,
+            of_site: 2 * of_address,
+        };
+        held.hold(address, 1, max).map(Some)
     }
 
     /// Whose share of a device's memory a reply counts against; `None` for a proxy.
     pub(super) fn holder(&self, settings: &HttpSettings, client: Peer) -> Option<ViewerId> {
         let address = client.ip()?;
-        (!settings.proxies.trust(address)).then(|| Subscriber::of(address).holder())
+        (!settings.proxies.trust(address)).then(|| headlong_net::holder(address))
     }
 
     /// Model time since the start.

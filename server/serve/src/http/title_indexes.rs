@@ -1,18 +1,24 @@
-//! Indexes of titles that are packaged: each is made once for all requests that wait for it, and
-//! those that were used least recently are dropped. Their outlines take a tenth of the memory and are
-//! kept longer: playlists of a title need those of all its files.
+//! Indexes of titles that are packaged: each is made once for all requests that wait for it, by a task
+//! that goes on if they end, and those that were used least recently are dropped. Their outlines take
+//! a quarter of the memory and are kept longer: playlists of a title need those of all its files.
 //!
 //! Invariants: an index or outline is of one version of its file; all together take no more memory
 //! than the setting allows, besides that of the latest one and of requests in progress.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use headlong_config::{EtagTime, PACKAGE_READING_BYTES};
+use headlong_config::{
+    EtagTime, PACKAGE_READING_BYTES, PACKAGE_SEGMENT_BYTES, PACKAGE_STORING_BYTES,
+};
 use headlong_package::{PackageFault, Title, TitleOutline, Version};
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
 use tokio::time::{Instant, timeout, timeout_at};
+
+use super::fragment_store::FragmentStore;
 
 /// Most files with an index, or with a reason why there is none.
 const ENTRIES_MAX: usize = 4096;
@@ -22,6 +28,8 @@ const ENTRY_BYTES: usize = 512;
 const OUTLINE_SHARE: u64 = 4;
 /// Unit of the memory for reading.
 const UNIT_BYTES: u64 = 1 << 20;
+/// Unit of the memory for heads of segments.
+const SEGMENT_UNIT_BYTES: u64 = 16 << 10;
 /// Files of a device whose headers are read at a time: a disk that does not answer holds up no
 /// others.
 const READERS_PER_DEVICE: usize = 4;
@@ -60,12 +68,22 @@ pub(super) struct IndexKey {
     pub(super) part: u32,
     pub(super) segment: headlong_units::Duration,
     pub(super) etag: EtagTime,
+    /// Whether the file's own index of its fragments was wrong.
+    pub(super) is_distrusted: bool,
+}
+
+/// The place of an index.
+#[derive(Debug, Default)]
+struct IndexSlot {
+    outcome: OnceLock<IndexOutcome>,
+    /// Held while it is read: by the task that reads it, whether its request has ended or not.
+    reading: Arc<AsyncMutex<()>>,
 }
 
 #[derive(Debug)]
 struct IndexEntry {
     key: IndexKey,
-    outcome: Arc<OnceCell<IndexOutcome>>,
+    slot: Arc<IndexSlot>,
     /// Time of the last use, counted in uses.
     used: u64,
 }
@@ -86,7 +104,11 @@ trait TableEntry {
 
 impl TableEntry for IndexEntry {
     fn bytes(&self) -> u64 {
-        let made = self.outcome.get().and_then(|outcome| outcome.as_ref().ok());
+        let made = self
+            .slot
+            .outcome
+            .get()
+            .and_then(|outcome| outcome.as_ref().ok());
         (ENTRY_BYTES + made.map_or(0, |made| made.title.memory_bytes())) as u64
     }
 
@@ -124,6 +146,8 @@ fn trim<E: TableEntry>(by_path: &mut HashMap<String, E>, bytes_max: u64) -> u64 
 struct IndexTable {
     by_path: HashMap<String, IndexEntry>,
     outlines: HashMap<String, OutlineEntry>,
+    /// Streams whose own index of their fragments was wrong.
+    distrusted: HashSet<u64>,
     uses: u64,
 }
 
@@ -140,16 +164,74 @@ impl IndexTable {
     }
 }
 
-/// The indexes.
-#[derive(Debug)]
-pub(super) struct TitleIndexes {
-    table: Mutex<IndexTable>,
-    readers: Vec<Arc<Semaphore>>,
-    memory: Arc<Semaphore>,
+fn units_of(bytes: u64, unit_bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(unit_bytes)).unwrap_or(u32::MAX)
 }
 
-fn units(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+/// Memory that readers wait for.
+#[derive(Debug, Clone)]
+pub(super) struct HeaderMemory {
+    units: Arc<Semaphore>,
+    unit_bytes: u64,
+}
+
+impl HeaderMemory {
+    fn new(bytes: u64, unit_bytes: u64) -> Self {
+        let units = units_of(bytes, unit_bytes) as usize;
+        Self {
+            units: Arc::new(Semaphore::new(units)),
+            unit_bytes,
+        }
+    }
+
+    fn units(&self, bytes: u64) -> u32 {
+        units_of(bytes, self.unit_bytes)
+    }
+
+    /// Reserves memory if it is available now.
+    pub(super) fn try_reserve(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let units = self.units(bytes);
+        Arc::clone(&self.units).try_acquire_many_owned(units).ok()
+    }
+
+    /// Waits for memory for headers that other readers hold; `None` if there
+    /// is none in time.
+    pub(super) async fn reserve(
+        &self,
+        bytes: u64,
+        within: Duration,
+    ) -> Option<OwnedSemaphorePermit> {
+        let memory = Arc::clone(&self.units).acquire_many_owned(self.units(bytes));
+        timeout(within, memory).await.ok()?.ok()
+    }
+
+    /// Extends a reservation to so many bytes, if they are available now; returns whether it did.
+    /// Waiting for more while memory is held would let readers wait for each other.
+    pub(super) fn extend(&self, held: &mut OwnedSemaphorePermit, bytes: u64) -> bool {
+        let held_units = u32::try_from(held.num_permits()).unwrap_or(u32::MAX);
+        let lacking = self.units(bytes).saturating_sub(held_units);
+        match Arc::clone(&self.units).try_acquire_many_owned(lacking) {
+            Ok(more) => {
+                held.merge(more);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// The indexes; clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct TitleIndexes {
+    table: Arc<Mutex<IndexTable>>,
+    readers: Arc<[Arc<Semaphore>]>,
+    /// For headers of files.
+    pub(super) memory: HeaderMemory,
+    /// For heads of segments, which never wait for a file whose reading takes minutes.
+    pub(super) segment_memory: HeaderMemory,
+    /// For copies of headers while they are stored.
+    pub(super) storing_memory: HeaderMemory,
+    store: Arc<OnceLock<FragmentStore>>,
 }
 
 impl TitleIndexes {
@@ -157,35 +239,89 @@ impl TitleIndexes {
     pub(super) fn new(devices: usize) -> Self {
         let readers = |_| Arc::new(Semaphore::new(READERS_PER_DEVICE));
         Self {
-            table: Mutex::default(),
+            table: Arc::default(),
             readers: (0..devices).map(readers).collect(),
-            memory: Arc::new(Semaphore::new(units(PACKAGE_READING_BYTES) as usize)),
+            memory: HeaderMemory::new(PACKAGE_READING_BYTES, UNIT_BYTES),
+            segment_memory: HeaderMemory::new(PACKAGE_SEGMENT_BYTES, SEGMENT_UNIT_BYTES),
+            storing_memory: HeaderMemory::new(PACKAGE_STORING_BYTES, UNIT_BYTES),
+            store: Arc::default(),
         }
     }
 
-    /// The index of a file: a stored one of the same version, or that which `read` returns. A failure
-    /// of `read` is not stored.
-    pub(super) async fn get<E>(
+    /// Keeps headers that took many reads in the state folder from now on.
+    pub(super) fn keep_in(&self, state: &Path) {
+        // It is set once, at the start.
+        let _ = self.store.set(FragmentStore::new(state));
+    }
+
+    /// Where such headers are kept, if anywhere.
+    pub(super) fn store(&self) -> Option<FragmentStore> {
+        self.store.get().cloned()
+    }
+
+    /// The index of a file: a stored one of the same version, or the output of the future that `begin`
+    /// returns. `begin` ends with the request, that future runs to its end. A failure is not stored.
+    pub(super) async fn get<R, E>(
         &self,
         path: &str,
         key: IndexKey,
         bytes_max: u64,
-        read: impl Future<Output = Result<IndexOutcome, E>> + Send,
-    ) -> Result<IndexOutcome, E> {
-        let outcome = self.outcome(path, key, bytes_max);
-        if let Some(outcome) = outcome.get() {
+        begin: impl Future<Output = Result<R, E>> + Send,
+    ) -> Result<IndexOutcome, E>
+    where
+        R: Future<Output = Result<IndexOutcome, E>> + Send + 'static,
+        E: From<JoinError> + Send + 'static,
+    {
+        let slot = self.slot(path, key, bytes_max);
+        if let Some(outcome) = slot.outcome.get() {
             return Ok(outcome.clone());
         }
-        let made = outcome.get_or_try_init(|| read).await?.clone();
-        let outline = made.as_ref().ok().map(|made| made.outline());
+        let reading = Arc::clone(&slot.reading).lock_owned().await;
+        // Read while this request waited.
+        if let Some(outcome) = slot.outcome.get() {
+            return Ok(outcome.clone());
+        }
+        let read = begin.await?;
+        let (indexes, path) = (self.clone(), path.to_owned());
+        let task = tokio::spawn(async move {
+            let made = read.await?;
+            indexes.store_outline(path, key, &made);
+            // Empty, as only the holder of `reading` fills it.
+            let _ = slot.outcome.set(made.clone());
+            indexes.lock().trim(bytes_max);
+            drop(reading);
+            Ok::<_, E>(made)
+        });
+        task.await?
+    }
+
+    /// Stores the outline of an index, unless the file has another version meanwhile.
+    fn store_outline(&self, path: String, key: IndexKey, made: &IndexOutcome) {
+        let Ok(made) = made else {
+            return;
+        };
+        let made = made.outline();
         let mut table = self.lock();
-        if let Some(made) = outline {
+        let current = table.by_path.get(&path);
+        if current.is_none_or(|entry| entry.key == key) {
             let used = table.next_use();
             let entry = OutlineEntry { key, made, used };
-            table.outlines.insert(path.to_owned(), entry);
+            table.outlines.insert(path, entry);
         }
-        table.trim(bytes_max);
-        Ok(made)
+    }
+
+    /// Notes that a stream's own index of its fragments is wrong.
+    pub(super) fn distrust(&self, stream: u64) {
+        let mut table = self.lock();
+        if table.distrusted.len() >= ENTRIES_MAX {
+            // Those that are still requested are noted again.
+            table.distrusted.clear();
+        }
+        table.distrusted.insert(stream);
+    }
+
+    pub(super) fn distrusts(&self, stream: u64) -> bool {
+        self.lock().distrusted.contains(&stream)
     }
 
     /// The outline of a file that was indexed in this version, unless it was dropped since.
@@ -197,47 +333,46 @@ impl TitleIndexes {
         (entry.key == key).then(|| Arc::clone(&entry.made))
     }
 
+    /// Files that cannot be packaged, with their stream: those that were requested of late.
+    pub(super) fn refused(&self) -> Vec<(String, u64, PackageFault)> {
+        let table = self.lock();
+        let refused = table.by_path.iter().filter_map(|(path, entry)| {
+            let fault = entry.slot.outcome.get()?.as_ref().err()?;
+            Some((path.clone(), entry.key.stream, *fault))
+        });
+        refused.collect()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, IndexTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The place of an index; another version of the file is forgotten.
-    fn outcome(&self, path: &str, key: IndexKey, bytes_max: u64) -> Arc<OnceCell<IndexOutcome>> {
+    fn slot(&self, path: &str, key: IndexKey, bytes_max: u64) -> Arc<IndexSlot> {
         let mut table = self.lock();
         let used = table.next_use();
         if let Some(entry) = table.by_path.get_mut(path)
             && entry.key == key
         {
             entry.used = used;
-            return Arc::clone(&entry.outcome);
+            return Arc::clone(&entry.slot);
         }
         let entry = IndexEntry {
             key,
-            outcome: Arc::default(),
+            slot: Arc::default(),
             used,
         };
-        let outcome = Arc::clone(&entry.outcome);
+        let slot = Arc::clone(&entry.slot);
         table.by_path.insert(path.to_owned(), entry);
         table.trim(bytes_max);
-        outcome
+        slot
     }
 
-    /// A turn to read headers from a device, for which other readers are waited for; `None` if there
+    /// Waits for a turn to read headers from a device; `None` if there
     /// is none by then.
     pub(super) async fn turn(&self, device: usize, until: Instant) -> Option<OwnedSemaphorePermit> {
         let turn = Arc::clone(self.readers.get(device)?).acquire_owned();
         timeout_at(until, turn).await.ok()?.ok()
-    }
-
-    /// Memory for headers, for which other readers that have theirs are waited for; `None` if there
-    /// is none in time.
-    pub(super) async fn reserve(
-        &self,
-        bytes: u64,
-        within: Duration,
-    ) -> Option<OwnedSemaphorePermit> {
-        let memory = Arc::clone(&self.memory).acquire_many_owned(units(bytes));
-        timeout(within, memory).await.ok()?.ok()
     }
 }
 
@@ -250,15 +385,29 @@ mod tests {
         part: 0,
         segment: headlong_units::Duration::ZERO,
         etag: EtagTime::Seconds,
+        is_distrusted: false,
     };
+
+    #[derive(Debug)]
+    struct ReadFailed;
+
+    impl From<JoinError> for ReadFailed {
+        fn from(_: JoinError) -> Self {
+            Self
+        }
+    }
+
+    async fn fails_to_be_packaged() -> Result<IndexOutcome, ReadFailed> {
+        Ok(Err(PackageFault::NoTrack))
+    }
 
     async fn made(indexes: &TitleIndexes, path: &str, key: IndexKey, bytes_max: u64) -> bool {
         let mut is_made = false;
-        let read = async {
+        let begin = async {
             is_made = true;
-            Ok::<_, ()>(Err(PackageFault::NoTrack))
+            Ok::<_, ReadFailed>(fails_to_be_packaged())
         };
-        let outcome = indexes.get(path, key, bytes_max, read).await;
+        let outcome = indexes.get(path, key, bytes_max, begin).await;
         assert_eq!(outcome.expect("read").err(), Some(PackageFault::NoTrack));
         is_made
     }
@@ -271,7 +420,8 @@ mod tests {
         let changed = IndexKey { stream: 2, ..KEY };
         assert!(made(&indexes, "a", changed, 1 << 20).await);
         assert!(made(&indexes, "a", KEY, 1 << 20).await);
-        let failed = indexes.get("b", KEY, 1 << 20, async { Err(()) }).await;
+        let fails = async { Ok::<_, ReadFailed>(async { Err(ReadFailed) }) };
+        let failed = indexes.get("b", KEY, 1 << 20, fails).await;
         assert!(failed.is_err());
         assert!(made(&indexes, "b", KEY, 1 << 20).await);
     }
@@ -291,15 +441,39 @@ mod tests {
     #[tokio::test]
     async fn memory_for_reading_is_shared() {
         let indexes = TitleIndexes::new(2);
-        let most = indexes.reserve(PACKAGE_READING_BYTES - UNIT_BYTES, Duration::ZERO);
+        let most = indexes
+            .memory
+            .reserve(PACKAGE_READING_BYTES - UNIT_BYTES, Duration::ZERO);
         let most = most.await.expect("memory");
-        let more = || indexes.reserve(UNIT_BYTES + 1, Duration::ZERO);
+        let more = || indexes.memory.reserve(UNIT_BYTES + 1, Duration::ZERO);
         assert!(more().await.is_none());
         drop(most);
         assert!(more().await.is_some());
         let _turns = all_turns(&indexes).await;
         assert!(indexes.turn(0, Instant::now()).await.is_none());
         assert!(indexes.turn(1, Instant::now()).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn memory_for_reading_is_extended_without_waiting() {
+        let indexes = TitleIndexes::new(1);
+        let mut held = indexes
+            .memory
+            .reserve(UNIT_BYTES, Duration::ZERO)
+            .await
+            .expect("memory");
+        assert!(indexes.memory.extend(&mut held, 3 * UNIT_BYTES));
+        assert_eq!(held.num_permits(), 3);
+        let left = PACKAGE_READING_BYTES - 3 * UNIT_BYTES;
+        let other = indexes
+            .memory
+            .reserve(left, Duration::ZERO)
+            .await
+            .expect("memory");
+        assert!(!indexes.memory.extend(&mut held, 4 * UNIT_BYTES));
+        assert_eq!(held.num_permits(), 3);
+        drop(other);
+        assert!(indexes.memory.extend(&mut held, PACKAGE_READING_BYTES));
     }
 
     async fn all_turns(indexes: &TitleIndexes) -> Vec<OwnedSemaphorePermit> {
@@ -318,11 +492,11 @@ mod tests {
         let began = Instant::now();
         let until = began + within;
         let asks = || {
-            let read = async {
+            let begin = async {
                 let turn = indexes.turn(0, until).await;
-                turn.map(|_| Err(PackageFault::NoTrack)).ok_or(())
+                turn.map(|_| fails_to_be_packaged()).ok_or(ReadFailed)
             };
-            indexes.get("a", KEY, 1 << 20, read)
+            indexes.get("a", KEY, 1 << 20, begin)
         };
         let (one, two, three) = tokio::join!(asks(), asks(), asks());
         assert!([one, two, three].iter().all(Result::is_err));

@@ -12,7 +12,7 @@ use super::History;
 
 /// Duration of a run; a version settles in two seconds. On a busy machine a run lasts until a reply
 /// of a settled version was seen.
-const DURATION: Duration = Duration::from_secs(6);
+const DURATION: Duration = Duration::from_secs(4);
 const DURATION_MAX: Duration = Duration::from_secs(30);
 /// `revalidate` of the server, plus a margin for a look-up and for delayed threads on a busy
 /// machine.

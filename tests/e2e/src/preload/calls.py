@@ -1,5 +1,5 @@
 # Calls that read files, each with its result.
-import errno, hashlib, mmap, os, shutil, socket, sys
+import errno, hashlib, mmap, os, resource, shutil, socket, sys
 
 path = sys.argv[1]
 big = os.open(path, os.O_RDONLY)
@@ -55,6 +55,16 @@ here.setblocking(False)
 show("to a socket", lambda: os.sendfile(here.fileno(), big, 777, 20_000) and there.recv(100_000))
 here.close()
 show("to a closed socket", lambda: os.sendfile(there.fileno(), big, 0, 1000))
+reader, writer = os.pipe()
+show("spliced", lambda: os.splice(big, writer, 30_000, offset_src=50_000) and os.read(reader, 100_000))
+show("seek in a pipe", lambda: os.pread(reader, 10_000, 0))
+zero = os.open("/dev/zero", os.O_RDONLY)
+show("device", lambda: os.read(zero, 100_000))
+os.close(zero)
+show("closed", lambda: os.read(zero, 100_000))
+show("negative descriptor", lambda: os.read(-1, 100_000))
+other = os.dup2(big, os.dup2(reader, big + 50))
+show("over another", lambda: os.pread(other, 100_000, 3_000_000))
 with open(path, "rb") as file:
     for where, what in ((0, 0), (3_000_000, 0), (-5000, 2), (10, 0)):
         file.seek(where, what)
@@ -72,7 +82,14 @@ shutil.copyfile(path, "out/calls.copy")
 with open("out/calls.copy", "rb") as file:
     print("shutil", hashlib.sha256(file.read()).hexdigest())
 os.unlink("out/calls.copy")
+shrunk = os.open("out/calls", os.O_RDONLY)
+show("before", lambda: os.pread(shrunk, 600_000, 0))
+os.truncate("out/calls", 1000)
+show("shrunk", lambda: os.pread(shrunk, 600_000, 0))
 os.unlink("out/calls")
+show("without a name", lambda: os.pread(shrunk, 600_000, 0))
+show("write only", lambda: os.read(os.open("out/written", os.O_WRONLY | os.O_CREAT), 100_000))
+os.unlink("out/written")
 show("locked", lambda: os.posix_fadvise(big, 0, 0, os.POSIX_FADV_WILLNEED))
 children = []
 for index in range(4):
@@ -88,3 +105,7 @@ for index in range(4):
     children.append(reader)
 print([os.read(child, 100) for child in children])
 print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in children))
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+many = [os.open(path, os.O_RDONLY) for _ in range(min(20_000, most - 100))]
+show("many", lambda: os.pread(many[-1], 100_000, 1_000_000))

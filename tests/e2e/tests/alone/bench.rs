@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use headlong_e2e_tests::preload::library;
 use headlong_e2e_tests::{eventually, have_or_skip, processes_naming};
 use headlong_testkit::server::binary;
 use headlong_testkit::{ProgramRun, Scratch, SlowDisk, leftovers, skip};
@@ -104,9 +105,6 @@ steps = 2
 [workload.segments]
 preset = "flashstream"
 [server.nginx]
-kind = "nginx"
-cache = { kind = "nginx" }
-[server.slices]
 kind = "nginx"
 cache = { kind = "nginx", slice = "256KiB" }
 [server.trafficserver]
@@ -387,6 +385,8 @@ fn titles_on_two_drives_are_read_from_both() {
         return;
     }
     let place = Place::of(&with_two_drives());
+    // Its nginx runs under the preloaded library.
+    library();
     let (record, stderr, _) = printed(&mut place.bench("nginx"), &[0, 3]);
     assert_eq!(record["load"]["wrong_bytes"], 0);
     let drives = [&record["disk"]["counters"], &record["disk"]["others"][0]];
@@ -413,7 +413,6 @@ fn caches_of_other_servers_serve_from_ssd() {
     let place = Place::of(WITH_CACHES);
     let servers = [
         ("nginx", "nginx"),
-        ("slices", "nginx"),
         ("trafficserver", "traffic_server"),
         ("varnish", "varnishd"),
     ];
@@ -540,9 +539,10 @@ fn killed_or_interrupted_bench_leaves_nothing() {
     if !can(test) {
         return;
     }
-    let place = Place::new();
+    let place = Place::of(WITH_SSD);
     for signal in [Signal::KILL, Signal::INT, Signal::TERM] {
-        let mut bench = watching(&place, "nginx", 2);
+        let mut bench = watching(&place, "with", 3);
+        assert_eq!(leftovers::loop_devices_below(&place.below).len(), 2);
         let groups = place.groups();
         assert!(!groups.is_empty());
         let pid = Pid::from_child(&bench);
@@ -553,19 +553,4 @@ fn killed_or_interrupted_bench_leaves_nothing() {
         }
         place.expect_nothing_left(&groups);
     }
-}
-
-#[test]
-fn killed_bench_with_ssd_leaves_nothing() {
-    let test = "killed_bench_with_ssd_leaves_nothing";
-    if !can(test) {
-        return;
-    }
-    let place = Place::of(WITH_SSD);
-    let mut bench = watching(&place, "with", 3);
-    assert_eq!(leftovers::loop_devices_below(&place.below).len(), 2);
-    let groups = place.groups();
-    kill_process(Pid::from_child(&bench), Signal::KILL).expect("the bench is running");
-    bench.wait().expect("the bench has ended");
-    place.expect_nothing_left(&groups);
 }

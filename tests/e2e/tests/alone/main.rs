@@ -4,4 +4,3 @@
 mod bench;
 mod hostile_roots;
 mod neighbours;
-mod slow_device;

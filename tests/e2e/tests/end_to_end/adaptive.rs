@@ -32,8 +32,6 @@ skip = 0.05
 share = 2
 buffer_high = "10s"
 timeout = "off"
-probing = 1
-probing_duplicate = true
 [player.tv]
 share = 1
 rule = "buffer"

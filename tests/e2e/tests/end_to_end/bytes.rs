@@ -169,12 +169,3 @@ fn viewers_of_one_title_share_its_reads() {
         "{read} bytes read of a title of 16 MiB"
     );
 }
-
-#[test]
-fn serves_title_larger_than_memory() {
-    let library = Library::new(1, 48 * MIB + 12_345).expect("a library");
-    let server = ServerBuilder::new([library.root()]).memory("16MiB").start();
-    let viewer = library.titles[0].viewer(server.address());
-    let report = bounded(LIMIT, viewer.watch()).expect("all bytes are correct");
-    assert_eq!(report.bytes, 48 * MIB + 12_345);
-}

@@ -428,34 +428,3 @@ fn cold_title_costs_one_map_read_if_its_inode_has_no_map() {
     let length = fs::metadata(library.places()).expect("a file").len();
     assert_eq!(length, places, "nothing new");
 }
-
-#[test]
-fn stored_place_of_another_version_or_damaged_is_not_believed() {
-    if !SlowDisk::available_or_skip("stored places of titles") {
-        return;
-    }
-    let library = FragmentedLibrary::new();
-    let server = library.serve();
-    library.metadata_reads(&server);
-    server.stop();
-
-    // A title is replaced, one moves to where another was, and a record is damaged.
-    let at = |name: &str| library.device.root().join(name);
-    fs::remove_file(at("4-extents-0.bin")).expect("removed");
-    write_in_extents(&at("8-extents-0.bin"), 8, 9);
-    fs::rename(at("4-extents-1.bin"), at("4-extents-0.bin")).expect("renamed");
-    let mut records = fs::read(library.places()).expect("records");
-    records[100] ^= 1;
-    fs::write(library.places(), records).expect("written");
-
-    let server = library.serve();
-    let whole = |value: u8| vec![value; EXTENT_BYTES as usize];
-    assert_eq!(library.last_extent(&server, "4-extents-0.bin"), whole(7));
-    assert_eq!(library.last_extent(&server, "8-extents-0.bin"), whole(9));
-    for name in &library.titles[4..] {
-        assert_eq!(library.last_extent(&server, name), whole(7), "{name}");
-    }
-    let output = server.output();
-    let said = output.matches("are truncated or damaged").count();
-    assert_eq!(said, 1, "{output}");
-}

@@ -94,29 +94,6 @@ fn killed_server_recovers_sealed_records() {
 }
 
 #[test]
-fn each_of_several_ssds_serves_all_disks() {
-    let mut seed = Seed::announced("several_ssds", 3);
-    let scratch = Scratch::new("flash-several").expect("a folder");
-    let root = tier::library(&scratch, "root");
-    let paths = ["one", "two"].map(|name| scratch.path().join(name));
-    for path in &paths {
-        tier::format(path, &["--size", "56MB", "--block", "512KiB"]);
-    }
-    let tiers = paths.each_ref().map(|path| path.as_path());
-    let server = tier::start(&root, &tiers);
-    tier::play_until(&server, &mut seed, "both are filled", |server| {
-        tier::flash_counter(server, "read_bytes") > Some(8 << 20)
-            && paths.iter().all(|path| tier::count(path, "records") > 40)
-    });
-    assert_eq!(tier::states(&server), ["online", "online"]);
-    assert!(server.stop().is_some_and(|status| status.success()));
-    let there: u64 = paths.iter().map(|path| tier::count(path, "records")).sum();
-    let server = tier::start(&root, &tiers);
-    let records = recovered(&server);
-    assert!(records * 100 >= there * 99, "{records} records of {there}");
-}
-
-#[test]
 fn raw_device_is_a_tier_and_gets_discards() {
     let test = "a_raw_device_is_a_tier";
     if !SlowDisk::available_or_skip(test) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headlong_e2e_tests::{eventually, tier, until_logged};
 use headlong_testkit::server::Server;
-use headlong_testkit::slow_disk::{DriveModel, Rotation};
+use headlong_testkit::slow_disk::DriveModel;
 use headlong_testkit::{Scratch, Seed, SlowDisk};
 
 const SSD_BYTES: u64 = 128 << 20;
@@ -16,7 +16,6 @@ const SSD: DriveModel = DriveModel {
     settle: Duration::ZERO,
     full_stroke: Duration::ZERO,
     turn: Duration::from_micros(400),
-    rotation: Rotation::HalfTurn,
 };
 
 /// A server that has already served from its SSD.

@@ -216,6 +216,72 @@ fn second_box_of_a_title_fetches_it_from_the_first() {
 }
 
 #[test]
+fn box_asks_the_box_that_has_the_title_first() {
+    if !have_or_skip("box_asks_the_box_that_has_the_title", "haproxy") {
+        return;
+    }
+    let cluster = Cluster::start(5, |_, _| TRUSTING.to_owned());
+    // A bound that no single request reaches: each is answered by the box of its title.
+    let (bound, wide) = ("hash-balance-factor 200", "hash-balance-factor 1000");
+    let config = |listen| {
+        let config = cluster.haproxy(listen);
+        assert!(config.contains(bound), "{config}");
+        config.replace(bound, wide)
+    };
+    let front = HaProxy::start(config).expect("HAProxy");
+    // A reply is counted when it has ended, a moment after the viewer has it.
+    let answered = || {
+        let counts = || {
+            let counts = cluster.answered();
+            std::thread::sleep(Duration::from_millis(200));
+            (counts == cluster.answered()).then_some(counts)
+        };
+        eventually("all replies are counted", counts, Option::is_some).expect("counts")
+    };
+    // Players may encode more of a path than HAProxy would.
+    let paths: Vec<String> = (0..10)
+        .map(|title| format!("/vod/{title}-{TITLE_BYTES}"))
+        .collect();
+    let mut alone = 0;
+    for path in &paths {
+        let path = path.replacen('-', "%2D", 1);
+        let grown = |before: &[u64]| -> Vec<usize> {
+            let after = answered();
+            (0..5)
+                .filter(|number| after[*number] > before[*number])
+                .collect()
+        };
+        let fetched = |number: &usize| {
+            let server = &cluster.boxes[*number].server;
+            metric(server, "headlong_pull_fetched_bytes_total")
+        };
+        let before: Vec<u64> = (0..5).map(|number| fetched(&number)).collect();
+        let reply = fetch(front.address(), "GET", &path, &[]).expect("a reply");
+        assert_eq!(reply.status(), 200);
+        // It asked the others, which do not have the title, and then the origin.
+        let home = || (0..5).find(|number| fetched(number) > before[*number]);
+        let home = eventually("a box fetched the title", home, Option::is_some).expect("a box");
+        settle(&cluster.boxes[home].server);
+        let second = (home + 1) % 5;
+        let before = answered();
+        assert_eq!(cluster.boxes[second].server.get(&path).status(), 200);
+        settle(&cluster.boxes[second].server);
+        let mut asked = grown(&before);
+        asked.retain(|number| *number != second);
+        assert!(asked.contains(&home), "{path}: {asked:?}, not {home}");
+        alone += usize::from(asked == [home]);
+    }
+    // A box that stores slowly may answer that it lacks the title. In any other order the right
+    // box would be the first for one in four.
+    assert!(alone >= 7, "only the right box was asked for {alone} of 10");
+    let sent = cluster.origin.sent_bytes();
+    assert!(
+        (10 * TITLE_BYTES..=13 * TITLE_BYTES).contains(&sent),
+        "{sent}"
+    );
+}
+
+#[test]
 fn all_parents_down_costs_few_requests() {
     let cluster = Cluster::start(1, |_, _| String::new());
     let server = &cluster.boxes[0].server;

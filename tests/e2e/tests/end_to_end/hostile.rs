@@ -1,12 +1,14 @@
-//! HTTP/2 clients that send frames without end, or read nothing of the requested data.
+//! Clients that send frames without end, or read nothing of the requested data.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use headlong_e2e_tests::http2::{Client, frame, initial_window, request, window_update};
 use headlong_e2e_tests::{Library, eventually, until_logged};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Server, pattern};
+use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 use rustix::process::Signal;
 
 const MIB: u64 = 1 << 20;
@@ -77,10 +79,10 @@ fn control_frame_floods_are_closed_and_logged_once() {
         let reply = server.request("GET", "/title-0.bin", &range);
         pattern::verify(0, 0, &reply.body).expect("correct bytes");
     }
-    until_logged(&server, "control frames far outweigh");
+    until_logged(&server, "floods with control frames");
     let output = server.output();
     assert_eq!(
-        output.matches("control frames far outweigh").count(),
+        output.matches("floods with control frames").count(),
         1,
         "{output}"
     );
@@ -196,31 +198,102 @@ fn streams_without_window_hold_no_memory_and_resume() {
     }
 }
 
+/// A connection whose kernel takes a few kilobytes that are not read.
+fn connect_with_small_buffer(address: SocketAddr) -> TcpStream {
+    let client = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    sockopt::set_socket_recv_buffer_size(&client, 4096).expect("an option");
+    connect(&client, &address).expect("accepted");
+    TcpStream::from(client)
+}
+
+#[test]
+fn unread_http1_replies_leave_half_of_memory_and_resume() {
+    const BYTES: u64 = 2 * MIB;
+    let library = Library::new(2, 48 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .memory("16MiB")
+        .config("admission = \"accept\"\n[limits]\nsend_timeout = \"10m\"")
+        .start();
+    // More than there are pieces.
+    let start = |n: u64| n * 100_000 + 77;
+    let mut clients: Vec<(u64, TcpStream)> = (0..400)
+        .map(|n| {
+            let mut client = connect_with_small_buffer(server.address());
+            let end = start(n) + BYTES - 1;
+            let request = format!(
+                "GET /title-0.bin HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+                Range: bytes={}-{end}\r\n\r\n",
+                start(n)
+            );
+            client.write_all(request.as_bytes()).expect("taken");
+            (n, client)
+        })
+        .collect();
+    let begun = || counted(&server, "headlong_requests_active");
+    eventually("all requests", begun, |active| *active == 400);
+    eventually(
+        "memory of replies that are not read",
+        || server.status().memory("sending_bytes"),
+        |sending| *sending <= 8 * MIB,
+    );
+    let range = [("Range", "bytes=40000000-40099999")];
+    let other = server.request("GET", "/title-1.bin", &range);
+    pattern::verify(1, 40_000_000, &other.body).expect("correct bytes");
+    for (n, client) in clients.iter_mut().step_by(20) {
+        let mut reply = Vec::new();
+        client.read_to_end(&mut reply).expect("a whole reply");
+        let head = reply.windows(4).position(|end| end == b"\r\n\r\n");
+        let body = &reply[head.expect("a head") + 4..];
+        assert_eq!(body.len() as u64, BYTES, "{n}");
+        pattern::verify(0, start(*n), body).expect("correct bytes");
+    }
+}
+
 #[test]
 fn one_address_cannot_take_all_request_memory() {
     let library = Library::new(1, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()]).memory("64MiB").start();
-    let mut clients: Vec<Client> = (0..8)
+    let mut clients: Vec<Client> = (0..5)
         .map(|_| Client::open(&server, &initial_window(0)))
         .collect();
-    for client in &mut clients {
-        for n in 0..100 {
+    let ask = |client: &mut Client, count: u32| {
+        for n in 0..count {
             let range = format!("bytes={}-", n * 65_536);
             client.say(&request(2 * n + 1, "/title-0.bin", &range));
         }
-        client.hear_heads(100);
+        client.hear_heads(count as usize);
         // Until then pieces are the scarce resource.
         eventually(
             "memory of streams without a window",
             || server.status().memory("sending_bytes"),
             |sending| *sending == 0,
         );
-    }
+    };
+    let active = || counted(&server, "headlong_requests_active");
+    let refused = || counted(&server, "headlong_request_memory_refusals_total");
     // An eighth of memory is for requests, and a quarter of that for an address: 2 MiB.
-    let active = counted(&server, "headlong_requests_active");
-    assert!((400..=512).contains(&active), "{active}");
-    let refused = counted(&server, "headlong_request_memory_refusals_total");
-    assert_eq!(refused + active, 800, "{refused} were refused");
+    for client in &mut clients {
+        ask(client, 54);
+    }
+    assert_eq!((active(), refused()), (270, 0));
+    let mut last: Vec<Client> = (0..4)
+        .map(|_| Client::open(&server, &initial_window(0)))
+        .collect();
+    for client in &mut last {
+        // Fewer than end a connection.
+        ask(client, 15);
+    }
+    assert!((270..=292).contains(&active()), "{}", active());
+    assert_eq!(refused() + active(), 330, "{} were refused", refused());
+    let flood: Vec<u8> = (0..100)
+        .flat_map(|n| request(2 * n + 1, "/title-0.bin", "bytes=0-"))
+        .collect();
+    let mut flooding = Client::open(&server, &initial_window(0));
+    flooding.say(&flood);
+    while flooding.hear().is_some() {}
+    let cut = "headlong_connections_cut_total{reason=\"flood\"}";
+    eventually("a count", || counted(&server, cut), |count| *count == 1);
+    clients.append(&mut last);
     // HTTP/1.1 has one request for each connection, and connections are limited separately.
     let range = [("Range", "bytes=0-99")];
     let reply = server.request("GET", "/title-0.bin", &range);

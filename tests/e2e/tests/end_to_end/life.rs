@@ -117,17 +117,6 @@ fn stop_does_not_wait_for_a_stalled_reader() {
 }
 
 #[test]
-fn sigint_stops_the_server() {
-    let library = Library::new(1, MIB).expect("a library");
-    let mut server = ServerBuilder::new([library.root()]).start();
-    server.signal(Signal::INT).expect("signal");
-    let status = server
-        .wait(Duration::from_secs(60))
-        .expect("the server ends");
-    assert_eq!(status.code(), Some(0), "{}", server.output());
-}
-
-#[test]
 fn services_notify_the_watchdog_in_time() {
     let library = Library::new(1, MIB).expect("a library");
     let scratch = Scratch::new("watchdog").expect("a folder");

@@ -5,38 +5,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use headlong_e2e_tests::{Library, bounded, eventually, until_logged};
-use headlong_testkit::client::{Asking, ClientError, Connection, Viewer, request_text};
+use headlong_testkit::client::{Asking, Connection, Viewer, request_text};
 use headlong_testkit::server::ServerBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-
-#[test]
-fn refuses_64_kib_of_headers_and_serves_next_client() {
-    let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()]).start();
-    let big = "x".repeat(64 << 10);
-    let many: Vec<(String, String)> = (0..2_000)
-        .map(|n| (format!("x-{n}"), "y".repeat(20)))
-        .collect();
-    let many: Vec<(&str, &str)> = many
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
-    for fields in [&[("X-Big", big.as_str())][..], &many] {
-        let mut connection = Connection::open(server.address()).expect("connects");
-        // The server may cut the connection before it has received everything.
-        let _ = connection.send(request_text("GET", "/title-0.bin", fields).as_bytes());
-        match connection.receive("GET") {
-            Ok(response) => assert_eq!(response.status(), 431),
-            Err(error) => assert!(error.is_cut(), "{error}"),
-        }
-        let after = server.request("HEAD", "/title-0.bin", &[]);
-        assert_eq!(after.status(), 200);
-    }
-}
 
 #[test]
 fn slow_reader_is_cut_while_others_are_served() {
@@ -68,83 +43,6 @@ fn slow_reader_is_cut_while_others_are_served() {
         || server.status().memory("sending_bytes"),
         |sending| *sending == 0,
     );
-}
-
-#[test]
-fn closes_idle_connections_and_unfinished_requests() {
-    let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .config("[limits]\nidle_timeout = \"1s\"\nheader_timeout = \"1s\"")
-        .start();
-
-    let mut idle = Connection::open(server.address()).expect("connects");
-    let first = idle
-        .request("GET", "/title-0.bin", &[("Range", "bytes=0-9")])
-        .expect("served");
-    assert_eq!(first.status(), 206);
-    assert_eq!(
-        idle.drain().expect("closed"),
-        (0, false),
-        "closed in order, nothing sent"
-    );
-
-    let mut silent = Connection::open(server.address()).expect("connects");
-    silent.drain().expect("closed without a request");
-
-    let mut unfinished = Connection::open(server.address()).expect("connects");
-    unfinished
-        .send(b"GET /title-0.bin HTTP/1.1\r\nHost: x\r\n")
-        .expect("sent");
-    match unfinished.receive("GET") {
-        Ok(response) => assert_eq!(response.status(), 408),
-        Err(error) => assert!(error.is_cut(), "{error}"),
-    }
-}
-
-#[test]
-fn limits_requests_on_one_connection() {
-    let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .config("[limits]\nrequests_per_connection_max = 3")
-        .start();
-    let mut connection = Connection::open(server.address()).expect("connects");
-    let mut served = 0;
-    // Either the third reply announces the close, or the fourth request finds the connection
-    // closed.
-    while let Ok(response) = connection.request("GET", "/title-0.bin", &[("Range", "bytes=0-9")]) {
-        assert_eq!(response.status(), 206);
-        served += 1;
-        assert!(served <= 3, "request {served} on a connection for three");
-    }
-    assert_eq!(served, 3);
-}
-
-#[test]
-fn connections_beyond_limit_wait_and_are_served() {
-    let library = Library::new(1, 48 * MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        // One address that is not trusted has at most seven of eight.
-        .config("limits.connections_max = 8\nproxies.trusted = [\"127.0.0.1\"]")
-        .start();
-    // Each reads only the head of its reply, so that the connection stays in use.
-    let mut open: Vec<Connection> = (0..8)
-        .map(|_| {
-            let connection = Connection::open(server.address()).expect("connects");
-            connection.begin("/title-0.bin", &[])
-        })
-        .collect();
-    let mut ninth = Connection::open(server.address()).expect("the kernel queues the connection");
-    ninth.set_patience(Duration::from_millis(500)).expect("set");
-    ninth
-        .send(request_text("HEAD", "/title-0.bin", &[]).as_bytes())
-        .expect("sent");
-    assert!(
-        matches!(ninth.receive("HEAD"), Err(ClientError::TimedOut)),
-        "the ninth connection waits"
-    );
-    open.pop();
-    ninth.set_patience(Duration::from_secs(60)).expect("set");
-    assert_eq!(ninth.receive("HEAD").expect("served at last").status(), 200);
 }
 
 /// Opens a connection, sends one small request on it, and keeps it open.
@@ -220,7 +118,7 @@ fn idle_stopped_and_active_clients_fit_into_process_memory() {
                 let title = &library.titles[number % library.titles.len()];
                 let viewer = Viewer {
                     asking: Asking::Chunks(64 * KIB),
-                    bytes_per_second: Some(64 * KIB),
+                    bytes_per_second: Some(128 * KIB),
                     start: (number as u64 * 7_919) % (2 * MIB),
                     watch_bytes: MIB,
                     ..title.viewer(address)
@@ -257,56 +155,6 @@ fn idle_stopped_and_active_clients_fit_into_process_memory() {
     assert!(most <= 256 * MIB, "{most} bytes resident");
     // The titles do not fit, so memory was full.
     assert!(most >= 110 * MIB, "{most} bytes resident");
-}
-
-#[test]
-fn exhausted_descriptors_close_idle_clients_not_disks() {
-    let library = Library::new(12, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .open_files_max(256)
-        .start();
-    // More than the limit; each has been served and is idle.
-    let mut idle = Vec::new();
-    for _ in 0..230 {
-        let mut connection = Connection::open(server.address()).expect("connects");
-        connection
-            .request("HEAD", "/title-0.bin", &[])
-            .expect("served");
-        idle.push(connection);
-    }
-    for title in &library.titles {
-        let reply = server.get(&title.target);
-        assert_eq!(reply.status(), 200, "{}", reply.text());
-        assert_eq!(reply.body.len() as u64, MIB);
-    }
-    let status = server.status();
-    assert_eq!(
-        (status.state(), status.counter("read_errors")),
-        (Some("online"), 0)
-    );
-    assert!(
-        server.output().contains("LimitNOFILE"),
-        "{}",
-        server.output()
-    );
-}
-
-#[test]
-fn half_closed_client_gets_its_replies() {
-    let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()]).start();
-    for version in ["1.1", "1.0"] {
-        for n in 0..50 {
-            let mut stream = std::net::TcpStream::connect(server.address()).expect("connects");
-            let request =
-                format!("GET /title-0.bin HTTP/{version}\r\nHost: h\r\nConnection: close\r\n\r\n");
-            stream.write_all(request.as_bytes()).expect("sent");
-            stream.shutdown(std::net::Shutdown::Write).expect("closed");
-            let mut heard = Vec::new();
-            stream.read_to_end(&mut heard).expect("a reply");
-            assert!(heard.len() as u64 > MIB, "{version} {n}: {}", heard.len());
-        }
-    }
 }
 
 #[test]

@@ -2,11 +2,9 @@
 //! an error, and never bytes of two versions; and the mount is read-only.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use headlong_e2e_tests::loop_fs::LoopFs;
@@ -58,74 +56,6 @@ fn number_of(bytes: &[u8], offset: u64) -> Option<u64> {
 }
 
 #[test]
-fn rewritten_file_is_seen_in_its_new_version() {
-    let Some(case) = Case::new("a mount: a file is written anew") else {
-        return;
-    };
-    let open = File::open(case.seen("file")).expect("there");
-    let read = |file: &File| {
-        let mut bytes = vec![0; SIZE as usize];
-        file.read_exact_at(&mut bytes, 0)
-            .map(|()| number_of(&bytes, 0))
-    };
-    assert_eq!(read(&open).expect("read"), Some(1));
-    for number in [2, 3] {
-        pattern::write_file(&case.tree("file"), number, SIZE).expect("written");
-        // Settled at once, so that the engine reads it again.
-        if number == 3 {
-            make_old(&case.tree("file"));
-        }
-        let now = || read(&open).ok().flatten();
-        eventually("the new version in an open file", now, |now| {
-            *now == Some(number)
-        });
-        let anew = File::open(case.seen("file")).expect("there");
-        assert_eq!(read(&anew).expect("read"), Some(number));
-    }
-}
-
-#[test]
-fn shrunken_and_grown_file_has_its_new_length() {
-    let Some(case) = Case::new("a mount: a file shrinks") else {
-        return;
-    };
-    let mut open = File::open(case.seen("file")).expect("there");
-    let mut bytes = Vec::new();
-    open.read_to_end(&mut bytes).expect("read");
-    assert_eq!(bytes.len() as u64, SIZE);
-    let tree = File::options()
-        .write(true)
-        .open(case.tree("file"))
-        .expect("there");
-    for size in [1_000_003, 0, 2_000_000] {
-        tree.set_len(size).expect("set");
-        let read = || {
-            let mut bytes = Vec::new();
-            open.seek(SeekFrom::Start(0)).expect("sought");
-            open.read_to_end(&mut bytes).map(|_| bytes)
-        };
-        let now = eventually("the new end of the file", read, |bytes| {
-            bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 == size)
-        });
-        let expected = fs::read(case.tree("file")).expect("read");
-        assert!(now.expect("read") == expected);
-        assert_eq!(fs::metadata(case.seen("file")).expect("there").len(), size);
-    }
-    let mut tree = tree;
-    tree.seek(SeekFrom::End(0)).expect("sought");
-    tree.write_all(b"more").expect("written");
-    let size = || {
-        fs::metadata(case.seen("file"))
-            .map(|found| found.len())
-            .ok()
-    };
-    eventually("the new length", size, |size| *size == Some(2_000_004));
-    let mut tail = [0; 4];
-    open.read_exact_at(&mut tail, 2_000_000).expect("read");
-    assert_eq!(&tail, b"more");
-}
-
-#[test]
 fn open_file_is_unchanged_after_unlink_or_replace() {
     let Some(case) = Case::new("a mount: a file is replaced") else {
         return;
@@ -154,55 +84,6 @@ fn open_file_is_unchanged_after_unlink_or_replace() {
         let found = file.metadata().expect("asked");
         assert_eq!((found.len(), found.nlink()), (SIZE, 0));
     }
-}
-
-#[test]
-fn repeated_replacement_never_mixes_versions() {
-    let Some(case) = Case::new("a mount: versions do not mix") else {
-        return;
-    };
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut number = 1;
-            while !is_over.load(Ordering::Relaxed) {
-                number = number % 3 + 1;
-                pattern::write_file(&case.tree("new"), number, SIZE).expect("written");
-                make_old(&case.tree("new"));
-                fs::rename(case.tree("new"), case.tree("file")).expect("moved");
-                std::thread::sleep(Duration::from_millis(30));
-            }
-        });
-        let read = || {
-            let mut seen = [0; 4];
-            for _ in 0..150 {
-                let file = match File::open(case.seen("file")) {
-                    Ok(file) => file,
-                    // Replaced twice between its look-up and its open: nothing was read.
-                    Err(error) if Errno::from_io_error(&error) == Some(Errno::STALE) => continue,
-                    Err(error) => return Err(format!("opened: {error}")),
-                };
-                let mut bytes = vec![0; SIZE as usize];
-                file.read_exact_at(&mut bytes, 0)
-                    .map_err(|error| error.to_string())?;
-                let number = number_of(&bytes, 0).ok_or("mixed")?;
-                seen[number as usize] += 1;
-            }
-            Ok(seen)
-        };
-        let readers = [scope.spawn(read), scope.spawn(read)];
-        let ends = readers.map(|reader| reader.join().expect("no panic"));
-        is_over.store(true, Ordering::Relaxed);
-        writer.join().expect("the writer succeeds");
-        for seen in ends {
-            let seen = seen.expect("every read is of one version");
-            assert!(seen.iter().sum::<i32>() > 75, "{seen:?}");
-            assert!(
-                seen[1..].iter().filter(|count| **count > 0).count() > 1,
-                "{seen:?}"
-            );
-        }
-    });
 }
 
 #[test]

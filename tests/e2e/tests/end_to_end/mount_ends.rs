@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use headlong_e2e_tests::{Library, Mount, eventually, have_or_skip};
 use headlong_testkit::leftovers::mounts_below;
-use headlong_testkit::{ProgramRun, Scratch, pattern, server};
+use headlong_testkit::{ProgramRun, Scratch, pattern};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 
@@ -258,64 +258,4 @@ fn raise_limit() {
         maximum: limit.maximum,
     };
     setrlimit(Resource::Nofile, raised).expect("set");
-}
-
-/// Output of `headlong mount` with these arguments in that folder; it must fail.
-fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new(server::binary());
-    command.arg("mount").args(arguments).current_dir(folder);
-    ProgramRun::of(&mut command).exits_with(64).stderr
-}
-
-#[test]
-fn refused_mount_names_the_folder_and_the_remedy() {
-    if !Mount::available_or_skip("mounts that are refused") {
-        return;
-    }
-    let scratch = Scratch::new("mount-refused").expect("a folder");
-    let folder = scratch.path();
-    for name in ["tree/inside", "around/tree", "full", "empty", "busy"] {
-        fs::create_dir_all(folder.join(name)).expect("made");
-    }
-    fs::write(folder.join("full/file"), "x").expect("written");
-    fs::write(folder.join("tree/file"), "x").expect("written");
-    std::os::unix::fs::symlink("tree/inside", folder.join("link")).expect("made");
-    for (arguments, words) in [
-        (&["tree", "none"][..], &["none", "mkdir"][..]),
-        (&["none", "empty"], &["none", "no such folder"]),
-        (&["tree/file", "empty"], &["tree/file", "not a folder"]),
-        (&["tree", "tree/file"], &["tree/file", "not a folder"]),
-        (&["tree", "full"], &["full", "not empty"]),
-        (&["tree", "tree"], &["the tree itself", "outside"]),
-        (&["tree", "tree/inside"], &["tree/inside", "in itself"]),
-        (&["tree", "link"], &["tree/inside", "in itself"]),
-        (&["around/tree", "around"], &["around", "hide it"]),
-        (&["tree"], &["mount point", "MOUNTPOINT"]),
-        (&[], &["DIR", "MOUNTPOINT"]),
-        (
-            &["tree", "empty", "--memory", "64KiB"],
-            &["memory", "pieces"],
-        ),
-        (
-            &["none", "full", "--policy", "x"],
-            &["none", "full", "policy"],
-        ),
-    ] {
-        let text = refused(folder, arguments);
-        assert!(
-            words.iter().all(|word| text.contains(word)),
-            "{arguments:?}: {text}"
-        );
-    }
-    let mount = Mount::start(&folder.join("tree"), &folder.join("busy"));
-    let text = refused(folder, &["around", "busy"]);
-    assert!(
-        text.contains("busy") && text.contains("mounted there already"),
-        "{text}"
-    );
-    assert_eq!(
-        fs::read(mount.path("file")).expect("the first mount still works"),
-        b"x"
-    );
-    assert_eq!(mounts_below(folder).len(), 1);
 }

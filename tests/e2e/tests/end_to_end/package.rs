@@ -6,21 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use headlong_e2e_tests::have_or_skip;
-use headlong_testkit::{ProgramRun, Scratch, server, skip};
-
-/// The folder of the programs under test, including the preloaded library.
-fn programs() -> PathBuf {
-    let folder = server::binary().parent().expect("a file is in a folder");
-    let target = folder.parent().expect("a profile lies in a target");
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--package", "headlong-deception"]);
-    if folder.ends_with("release") {
-        build.arg("--release");
-    }
-    build.arg("--target-dir").arg(target);
-    assert!(build.status().expect("cargo starts").success());
-    folder.to_owned()
-}
+use headlong_e2e_tests::preload::library;
+use headlong_testkit::{ProgramRun, Scratch, skip};
 
 fn run(command: &mut Command) -> String {
     let run = ProgramRun::of(command.stdin(Stdio::null())).exits_with(0);
@@ -48,7 +35,10 @@ fn packages_install_serve_and_finish_replies_at_removal() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = Scratch::new("package").expect("a folder");
     let built = run(Command::new(workspace.join("scripts/packages.sh"))
-        .env("BIN_DIR", programs())
+        .env(
+            "BIN_DIR",
+            library().parent().expect("a file is in a folder"),
+        )
         .env("OUT_DIR", scratch.path())
         .env("MAINTAINER", "A Test <test@debian.org>"));
     let packages = |prefix: &str, extension: &str| -> Vec<PathBuf> {

@@ -9,10 +9,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use headlong_e2e_tests::edge::metric;
+use headlong_e2e_tests::http2::{Client, initial_window, request, window_update};
 use headlong_e2e_tests::{eventually, have_or_skip};
 use headlong_testkit::client::{Response, fetch};
 use headlong_testkit::server::ServerBuilder;
-use headlong_testkit::{Scratch, Server};
+use headlong_testkit::slow_disk::{DriveModel, Record};
+use headlong_testkit::{BlockDevice, FileExtent, Scratch, Server, SlowDisk};
 use serde_json::Value;
 
 /// Runs ffmpeg; returns its output.
@@ -105,7 +107,7 @@ fn make_films(root: &Path) -> Vec<String> {
 }
 
 /// A film of ten seconds in several sizes, each with key frames at so many frames.
-fn make_sizes(root: &Path, sizes: &[(&str, &str, u32)]) {
+pub(super) fn make_sizes(root: &Path, sizes: &[(&str, &str, u32)]) {
     for (name, size, gop) in sizes {
         let video = format!("testsrc2=s={size}:r=25:d=10");
         let (gop, path) = (gop.to_string(), root.join(name));
@@ -158,7 +160,7 @@ fn packets_of(url: &str, streams: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn get(address: SocketAddr, target: &str, fields: &[(&str, &str)]) -> Response {
+pub(super) fn get(address: SocketAddr, target: &str, fields: &[(&str, &str)]) -> Response {
     fetch(address, "GET", target, fields).expect("a reply")
 }
 
@@ -278,9 +280,49 @@ fn segments_are_replies_like_those_of_files() {
     };
     let listed = [Some(Value::Bool(true)), Some(Value::Bool(false))];
     eventually("the titles", packaged, |found| *found == listed);
+    let library = get(server.admin(), "/library.json", &[]);
+    let library: Value = serde_json::from_slice(&library.body).expect("JSON");
+    let odd = library["odd"].as_array().expect("a list");
+    let is_refused = |odd: &Value| {
+        let reason = odd["reason"].as_str().unwrap_or_default();
+        odd["path"] == "text.mp4" && reason.contains("HLS or DASH")
+    };
+    assert!(odd.iter().any(is_refused), "{odd:?}");
     // Lines are written after the reply.
     let is_named = |log: &String| log.contains("cannot package a file") && log.contains("text.mp4");
     eventually("the file in the log", || server.output(), is_named);
+}
+
+#[test]
+fn segment_of_small_ranges_stops_and_resumes_with_the_same_bytes() {
+    let test = "segment_of_small_ranges_stops_and_resumes_with_the_same_bytes";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    make_films(root.path());
+    let config = "package = \"on\"\npackage_segment = \"10s\"\n";
+    let server = ServerBuilder::new([root.path()]).config(config).start();
+    let media = get(server.address(), "/first.mp4/a1.m3u8", &[]).text();
+    let segment = links(&media).into_iter().next_back().expect("a segment");
+    let target = format!("/first.mp4/{segment}");
+    let whole = get(server.address(), &target, &[]);
+    assert_eq!(&whole.body[4..8], b"moof", "{media}");
+    let bytes = whole.body.len() as u32;
+    assert!(bytes > 40_000, "{bytes}");
+    for window in [0, 1_000, 20_000, 40_000] {
+        let mut client = Client::open(&server, &initial_window(window));
+        client.say(&request(1, &target, "bytes=0-"));
+        client.say(&window_update(0, bytes));
+        let mut body = client.hear_bodies(&[1], window as usize);
+        // Its memory is released, and the rest is requested again.
+        std::thread::sleep(Duration::from_millis(1500));
+        client.say(&window_update(1, bytes));
+        let rest = client.hear_bodies(&[1], (bytes - window) as usize);
+        let mut body = body.remove(&1).unwrap_or_default();
+        body.extend(&rest[&1]);
+        assert!(body == whole.body, "with {window} bytes first");
+    }
 }
 
 #[test]
@@ -426,6 +468,55 @@ fn files_in_several_bit_rates_are_one_title() {
     for text in ["film_720.mp4", "files are left out of a title"] {
         assert!(log.contains(text), "{log}");
     }
+}
+
+/// A drive that takes five times as long as a real one, so that a busy machine hides no overlap.
+const SLOWER: f64 = 0.2;
+
+#[test]
+fn indexes_of_a_title_are_read_at_the_same_time() {
+    let test = "indexes_of_a_title_are_read_at_the_same_time";
+    if !have_or_skip(test, "ffmpeg") || !SlowDisk::available_or_skip(test) {
+        return;
+    }
+    let device = BlockDevice::new(64 << 20, DriveModel::WD_RED, SLOWER).expect("a device");
+    let sizes = ["film_90.mp4", "film_91.mp4", "film_92.mp4", "film_93.mp4"];
+    make_sizes(device.root(), &sizes.map(|name| (name, "160x90", 50)));
+    let extents = sizes.map(|name| {
+        let path = device.root().join(name);
+        let file = File::open(&path).and_then(|file| file.sync_all());
+        file.expect("on disk");
+        device.extents(&path).expect("extents")
+    });
+    device.start().expect("caches are cold");
+    let server = server(
+        device.root(),
+        &format!(
+            "[device.\"{}\"]\nrotational = true\noutstanding_reads = 4",
+            device.device_name()
+        ),
+    );
+    let master = get(server.address(), "/film.mp4/master.m3u8", &[]).text();
+    assert_eq!(links(&master).len(), sizes.len(), "{master}");
+    let trace = device.disk().trace();
+    let film_of = |record: &Record| {
+        extents.iter().position(|extents| {
+            let mut extents = extents.iter();
+            extents.any(|of| (of.physical..of.physical + of.length).contains(&record.offset))
+        })
+    };
+    let reads = trace.records().iter().filter(|record| !record.write);
+    let reads: Vec<_> = reads
+        .filter_map(|record| Some((film_of(record)?, record)))
+        .collect();
+    // A read of one film arrives while that of another is not yet answered.
+    let overlap = reads.iter().any(|(film, one)| {
+        reads.iter().any(|(other_film, other)| {
+            film != other_film && one.arrived < other.completed && other.arrived < one.completed
+        })
+    });
+    // The kernel merges requests for films that lie beside each other.
+    assert!(overlap, "{reads:?}");
 }
 
 #[test]
@@ -669,4 +760,196 @@ fn unnamed_viewer_has_one_chain_for_all_segments() {
         assert_eq!(reply.status(), 200, "{link}");
     }
     assert_eq!(chains() - before, 1);
+}
+
+/// Two hours of a picture a second, in fragments of four seconds.
+fn make_two_hours(root: &Path) {
+    let whole = root.join("whole.mp4").display().to_string();
+    let video = "testsrc2=s=320x180:r=1:d=7200,noise=alls=20:allf=t";
+    let mut arguments = vec!["-f", "lavfi", "-i", video, "-f", "lavfi", "-i"];
+    arguments.extend(["anullsrc=r=8000:cl=mono:d=7200", "-t", "7200"]);
+    arguments.extend(["-c:v", "libx264", "-preset", "ultrafast", "-qp", "30"]);
+    arguments.extend([
+        "-g",
+        "4",
+        "-keyint_min",
+        "4",
+        "-sc_threshold",
+        "0",
+        "-bf",
+        "0",
+    ]);
+    arguments.extend([
+        "-pix_fmt",
+        "yuv420p",
+        "-c:a",
+        "aac",
+        "-movflags",
+        "+faststart",
+    ]);
+    arguments.push(&whole);
+    ffmpeg(&arguments);
+    let base = "+frag_keyframe+empty_moov+default_base_moof";
+    for (name, more) in [("indexed.mp4", ""), ("bare.mp4", "+skip_trailer")] {
+        let path = root.join(name).display().to_string();
+        let flags = format!("{base}{more}");
+        ffmpeg(&["-i", &whole, "-c", "copy", "-movflags", &flags, &path]);
+    }
+    for name in ["whole.mp4", "indexed.mp4", "bare.mp4"] {
+        let file = File::options().write(true).open(root.join(name));
+        file.and_then(|file| file.sync_all()).expect("on disk");
+        settle(&root.join(name), Duration::from_secs(3600));
+    }
+}
+
+#[test]
+fn first_segment_of_two_hours_takes_few_reads() {
+    let test = "first_segment_of_two_hours_takes_few_reads";
+    if !have_or_skip(test, "ffmpeg") || !SlowDisk::available_or_skip(test) {
+        return;
+    }
+    let device = BlockDevice::new(512 << 20, DriveModel::WD_RED, 1.0).expect("a device");
+    make_two_hours(device.root());
+    let extents = |name: &str| {
+        let extents = device.extents(&device.root().join(name));
+        extents.expect("extents")
+    };
+    let files = ["whole.mp4", "indexed.mp4", "bare.mp4"];
+    let files = files.map(|name| (name, extents(name)));
+    device.start().expect("caches are cold");
+    let state = Scratch::new("packaging-state").expect("a folder");
+    let config = format!(
+        "state = \"{}\"\n[device.\"{}\"]\nrotational = true\n[session]\nquery = \"s\"\n",
+        state.path().display(),
+        device.device_name()
+    );
+    // The reads of a file by the first playlist and segment.
+    let reads = |server: &Server, name: &str, extents: &[FileExtent]| {
+        let before = device.disk().trace().records().len();
+        let get = |link: &str| {
+            let reply = get(server.address(), &format!("/{name}/{link}"), &[]);
+            assert_eq!(reply.status(), 200, "{name}: {link}");
+            reply
+        };
+        let links = links(&get("v1a1.m3u8").text());
+        assert_eq!(links.len(), 1 + 1800, "{name}");
+        get(&links[0]);
+        get(&links[1]);
+        let trace = device.disk().trace();
+        // A long read is several requests, one behind another.
+        let (mut end, mut reads) = (u64::MAX, 0);
+        for record in &trace.records()[before..] {
+            let mut extents = extents.iter();
+            let is_of_file =
+                |of: &FileExtent| (of.physical..of.physical + of.length).contains(&record.offset);
+            if !record.write && extents.any(is_of_file) {
+                reads += usize::from(record.offset != end);
+                end = record.offset + record.length;
+            }
+        }
+        assert_eq!(&get(&links[900]).body[4..8], b"moof", "{name}");
+        reads
+    };
+    let first = server(device.root(), &config);
+    for (name, extents) in &files {
+        let reads = reads(&first, name, extents);
+        println!("{name}: {reads} reads");
+        // All of its fragments are read.
+        let most = if *name == "bare.mp4" { usize::MAX } else { 2 };
+        assert!((1..=most).contains(&reads), "{name}: {reads}");
+    }
+    // A playlist that is too long with its arguments is no reason to doubt the index.
+    let get_indexed = |target: &str| get(first.address(), &format!("/indexed.mp4/{target}"), &[]);
+    let links_before = links(&get_indexed("v1a1.m3u8").text());
+    let overlong = format!("v1a1.m3u8?s={}", "x".repeat(8_000));
+    assert_ne!(get_indexed(&overlong).status(), 200);
+    assert_eq!(get_indexed(&links_before[3]).status(), 200);
+    drop(first);
+    let next = server(device.root(), &config);
+    let (name, extents) = &files[2];
+    let reads = reads(&next, name, extents);
+    println!("{name}: {reads} reads by the next process");
+    assert!(reads <= 1, "{reads}");
+}
+
+#[test]
+fn title_whose_index_of_fragments_lies_is_made_without_it() {
+    let test = "title_whose_index_of_fragments_lies_is_made_without_it";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    make_sizes(root.path(), &[("whole.mp4", "1280x720", 50)]);
+    let [whole, path] = ["whole.mp4", "film.mp4"].map(|name| root.path().join(name));
+    let flags = "+frag_keyframe+empty_moov+default_base_moof";
+    let (from, to) = (whole.display().to_string(), path.display().to_string());
+    ffmpeg(&["-i", &from, "-c", "copy", "-movflags", flags, &to]);
+    let mut film = std::fs::read(&path).expect("a film");
+    let moofs = film.windows(4).enumerate().filter(|(_, of)| *of == b"moof");
+    let third = moofs.map(|(at, _)| at).nth(2).expect("a third fragment");
+    assert!(
+        third > 1 << 20,
+        "{third}: not read together with the first one"
+    );
+    // The third fragment is said to begin a second later.
+    let tfra = film.windows(4).position(|of| of == b"tfra");
+    let time = tfra.expect("an index") + 4 + 16 + 2 * 19;
+    let old = u64::from_be_bytes(film[time..time + 8].try_into().expect("eight bytes"));
+    film[time..time + 8].copy_from_slice(&(old + 12_800).to_be_bytes());
+    std::fs::write(&path, film).expect("written");
+    settle(&path, Duration::from_secs(3600));
+    let server = server(root.path(), "");
+    let address = server.address();
+    let links = || links(&get(address, "/film.mp4/v1a1.m3u8", &[]).text());
+    let status = |link: &String| get(address, &format!("/film.mp4/{link}"), &[]).status();
+    let by_index = links();
+    let statuses: Vec<u16> = by_index.iter().take(4).map(status).collect();
+    assert_eq!(statuses, [200, 200, 200, 404]);
+    let by_heads = links();
+    assert!(by_heads.iter().all(|link| !by_index.contains(link)));
+    assert!(by_heads.iter().all(|link| status(link) == 200));
+    let url = format!("http://{address}/film.mp4/master.m3u8");
+    assert_eq!(packets(&url), packets(&to));
+}
+
+#[test]
+fn urls_of_nginx_vod_module_lead_to_the_same_title() {
+    let test = "urls_of_nginx_vod_module_lead_to_the_same_title";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("packaging").expect("a folder");
+    let sizes = [
+        ("film_90.mp4", "160x90", 50),
+        ("film_180.mp4", "320x180", 50),
+    ];
+    let films = root.path().join("hls");
+    std::fs::create_dir(&films).expect("a folder");
+    make_sizes(&films, &sizes);
+    std::fs::copy(films.join("film_180.mp4"), films.join("one.mp4")).expect("a copy");
+    std::os::unix::fs::symlink("hls", root.path().join("dash")).expect("a link");
+    let server = server(root.path(), "");
+    let url = format!("http://{}", server.address());
+    let file = packets(&films.join("one.mp4").display().to_string());
+    for name in ["master.m3u8", "index.m3u8", "index-v1-a1.m3u8"] {
+        assert_eq!(
+            packets(&format!("{url}/hls/one.mp4/{name}")),
+            file,
+            "{name}"
+        );
+    }
+    let dash = packets(&format!("{url}/dash/one.mp4/manifest.mpd"));
+    assert!(dash.len() > 400 && dash.is_subset(&file), "{}", dash.len());
+    // A list of files is the title of several files.
+    let set = "hls/film_,90,180,.mp4.urlset";
+    let master = get(server.address(), &format!("/{set}/master.m3u8"), &[]).text();
+    assert_eq!(links(&master), ["_90/v1a1.m3u8", "_180/v1a1.m3u8"]);
+    assert_eq!(packets(&format!("{url}/{set}/_180/v1a1.m3u8")), file);
+    for target in [
+        "hls/film_,90,low,.mp4.urlset/master.m3u8",
+        "hls/one.mp4/seg-1-v1-a1.ts",
+    ] {
+        let reply = get(server.address(), &format!("/{target}"), &[]);
+        assert_eq!(reply.status(), 404, "{target}");
+    }
 }

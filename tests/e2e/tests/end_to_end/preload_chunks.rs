@@ -39,10 +39,9 @@ impl Title {
         self.scratch.path().join(format!("video-{number}.m4s"))
     }
 
-    fn reception(&self, chunks_ahead: bool) -> Reception {
+    fn reception(&self) -> Reception {
         let config = self.scratch.path().join("reception.toml");
-        let text = format!("chunk_files_ahead = {chunks_ahead}\nprefetch = \"2MiB\"\n");
-        fs::write(&config, text).expect("written");
+        fs::write(&config, "prefetch = \"2MiB\"\n").expect("written");
         let config = config.to_str().expect("UTF-8");
         let socket = self.scratch.path().join("socket");
         let reception = Reception::start_with(&socket, &["--config", config]);
@@ -87,7 +86,7 @@ fn reads_next_chunks_ahead_in_their_current_version() {
         return;
     }
     let title = Title::new();
-    let reception = title.reception(true);
+    let reception = title.reception();
     // They are recognised as chunks after sequential reads.
     let read = title.read(1..=4);
     let first = (1..=4).flat_map(|number| bytes(&title.chunk(number)));
@@ -115,36 +114,4 @@ fn reads_next_chunks_ahead_in_their_current_version() {
     assert!(title.read(numbers()) == expected);
     let came = files_open(&reception).saturating_sub(open_before);
     assert!(came <= CHUNKS, "{}", reception.status());
-}
-
-#[test]
-fn does_not_read_next_chunk_if_disabled() {
-    if !have_or_skip("chunks under preload", "python3") {
-        return;
-    }
-    let title = Title::new();
-    let reception = title.reception(false);
-    assert!(title.read(1..=4).len() as u64 == 4 * CHUNK_BYTES);
-    let asked = || reception.calls("ready");
-    eventually("a ready answer", asked, |ready| *ready > 0);
-    assert_eq!(pages_in_memory(&title.chunk(5)), 0);
-}
-
-#[test]
-fn numbered_films_are_not_treated_as_chunks() {
-    if !have_or_skip("films under preload", "python3") {
-        return;
-    }
-    let title = Title::new();
-    let reception = title.reception(true);
-    let watched = [1, 7, 3, 11, 20, 5];
-    let read = title.read(watched.into_iter());
-    assert!(read.len() as u64 == watched.len() as u64 * CHUNK_BYTES);
-    let asked = || reception.calls("ready");
-    eventually("a ready answer", asked, |ready| {
-        *ready >= watched.len() as u64
-    });
-    let others = (1..=CHUNKS).filter(|number| !watched.contains(number));
-    let in_memory = others.map(|number| pages_in_memory(&title.chunk(number)));
-    assert_eq!(in_memory.sum::<u64>(), 0, "{}", reception.status());
 }

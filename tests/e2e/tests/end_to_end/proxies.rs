@@ -281,21 +281,6 @@ fn caching_nginx_does_not_forward_if_range() {
     assert_eq!(reply.body.len() as u64, TITLE_BYTES);
 }
 
-#[test]
-fn viewers_behind_a_silent_proxy_are_separate_chains() {
-    if !have_or_skip("behind one address", "nginx") {
-        return;
-    }
-    let scratch = Scratch::new("proxies").expect("a folder");
-    let served = Served::start(scratch.path(), "nobody", "");
-    let nginx = nginx(served.server.address());
-    let requests = watch(nginx.address(), "/videos", address_of);
-    assert_eq!(served.chains(), VIEWERS);
-    let lines = served.lines(requests);
-    let proxy = Ipv4Addr::LOCALHOST.to_string();
-    assert_eq!(clients(&lines), BTreeSet::from([proxy]));
-}
-
 /// HAProxy in front of two servers by an example of the page; checks the chains of its viewers.
 fn behind_haproxy(number: usize, proxies: &str, speaks_proxy: bool) {
     if !have_or_skip("behind HAProxy", "haproxy") {

@@ -138,29 +138,6 @@ fn head_cache_works_over_tls_in_both_versions() {
 }
 
 #[test]
-fn one_server_serves_with_and_without_tls() {
-    let library = Library::new(1, MIB).expect("a library");
-    let folder = Scratch::new("tls").expect("a folder");
-    let certificate = Certificate::new();
-    let (chain, key) = certificate.write(folder.path());
-    let secure = free_address();
-    let server = ServerBuilder::new([library.root()])
-        .config(&format!(
-            "[tls]\ncertificate = {chain:?}\nkey = {key:?}\nlisten = [\"{secure}\"]"
-        ))
-        .start();
-    let plain = server.get("/title-0.bin");
-    pattern::verify(0, 0, &plain.body).expect("correct bytes");
-    let client = SecureClient::new(&certificate.der, Version::Http1).expect("a client");
-    let whole = [("/title-0.bin".to_owned(), Vec::new())];
-    let replies = client.fetch_all(secure, "GET", &whole);
-    let replies = bounded(LIMIT, replies).expect("served");
-    assert_eq!(replies[0].body, plain.body);
-    let text = server.output();
-    assert!(text.contains(&format!("https://{secure}")), "{text}");
-}
-
-#[test]
 fn reload_loads_renewed_certificate_but_not_a_broken_one() {
     let library = Library::new(1, MIB).expect("a library");
     let folder = Scratch::new("tls").expect("a folder");
@@ -209,39 +186,6 @@ fn reload_loads_renewed_certificate_but_not_a_broken_one() {
         Some(second.der.clone()),
         "the good one stays"
     );
-}
-
-#[test]
-fn client_without_tls_is_refused() {
-    let library = Library::new(1, MIB).expect("a library");
-    let folder = Scratch::new("tls").expect("a folder");
-    let certificate = Certificate::new();
-    let server = start(&library, folder.path(), &certificate);
-    let plain = fetch(server.address(), "GET", "/title-0.bin", &[]);
-    assert!(plain.is_err() || plain.is_ok_and(|reply| reply.status() >= 400));
-    let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
-    let shown = bounded(LIMIT, client.certificate(server.address()));
-    assert_eq!(shown.expect("the server still serves"), certificate.der);
-}
-
-#[test]
-fn silent_connections_are_closed_when_others_need_room() {
-    let library = Library::new(1, MIB).expect("a library");
-    let folder = Scratch::new("tls").expect("a folder");
-    let certificate = Certificate::new();
-    let (chain, key) = certificate.write(folder.path());
-    let server = ServerBuilder::new([library.root()])
-        .config(&format!(
-            "[limits]\nconnections_max = 8\nheader_timeout = \"10m\"\n\
-             [tls]\ncertificate = {chain:?}\nkey = {key:?}"
-        ))
-        .start();
-    let connect = |_| std::net::TcpStream::connect(server.address()).expect("a connection");
-    let silent: Vec<_> = (0..8).map(connect).collect();
-    let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
-    let shown = bounded(LIMIT, client.certificate(server.address()));
-    assert_eq!(shown.expect("a connection for the client"), certificate.der);
-    drop(silent);
 }
 
 #[test]

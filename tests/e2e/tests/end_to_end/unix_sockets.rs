@@ -181,38 +181,6 @@ fn ends_in(heard: &[u8], body: usize) -> bool {
 }
 
 #[test]
-fn stale_socket_is_replaced_and_other_files_are_kept() {
-    let served = Served::new("unix");
-    let web = served.path("web.sock");
-    let mut server = served.start("unix_mode = \"0600\"");
-    let mode = fs::metadata(&web).expect("there").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    let second = served
-        .builder("")
-        .try_start()
-        .err()
-        .expect("the socket is in use");
-    assert!(
-        second.contains("another process listens there") && second.contains("ss -lxp src"),
-        "{second}"
-    );
-    assert_serves(&web);
-    server.signal(Signal::KILL).expect("sent");
-    server.wait(PATIENCE).expect("the server ends");
-    assert!(web.exists(), "the socket file remains");
-    let server = served.start("");
-    assert_serves(&web);
-    server.stop().expect("the server ends");
-    fs::write(&web, "precious").expect("written");
-    let refused = served.builder("").try_start().err().expect("in the way");
-    assert!(
-        refused.contains("is not a socket, so it is kept"),
-        "{refused}"
-    );
-    assert_eq!(fs::read_to_string(&web).expect("there"), "precious");
-}
-
-#[test]
 fn upgrade_passes_on_unix_socket_and_last_process_removes_it() {
     let served = Served::new("unix");
     let web = served.path("web.sock");
@@ -237,21 +205,6 @@ fn upgrade_passes_on_unix_socket_and_last_process_removes_it() {
     server.signal(Signal::TERM).expect("sent");
     eventually("the last process ends", || is_alive(third), |alive| !alive);
     assert!(!web.exists());
-}
-
-#[test]
-fn upgrade_keeps_a_socket_replaced_by_another_process() {
-    let served = Served::new("unix");
-    let web = served.path("web.sock");
-    let mut server = served.builder("").replaceable().start();
-    let first = server.pid();
-    fs::remove_file(&web).expect("removed");
-    let _other = UnixListener::bind(&web).expect("bound");
-    let second = server.replace().expect("replaced");
-    eventually("the old process ends", || is_alive(first), |alive| !alive);
-    server.signal(Signal::TERM).expect("sent");
-    eventually("the last process ends", || is_alive(second), |alive| !alive);
-    assert!(web.exists(), "the socket belongs to another process");
 }
 
 #[test]

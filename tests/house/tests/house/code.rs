@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use headlong_house_tests::workspace::{Member, root, tree};
-use headlong_house_tests::{arrows, circles, dependencies, purity, tidy};
+use headlong_house_tests::{arrows, dependencies, purity, tidy};
 
 use super::{members, pass, sources};
 
@@ -19,12 +19,6 @@ fn pure_crates() -> Vec<&'static Member> {
 #[test]
 fn dependencies_point_down() {
     pass(arrows::wrong_arrows(members()));
-}
-
-#[test]
-fn files_have_no_cyclic_references() {
-    let folders = members().iter().map(|member| member.folder.clone());
-    pass(circles::circles(&folders.collect::<Vec<_>>(), sources()));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use super::{AdaptivePlayer, CallPurpose, EventContext, OpenCall, PlayerPhase, SegmentRun};
+use super::{AdaptivePlayer, CallPurpose, EventContext, OpenCall, SegmentRun};
 use crate::CallEnd;
 use crate::adaptive::plan::{AdaptivePlan, RequestExtent};
 use crate::adaptive::playback::PictureState;
@@ -22,38 +22,6 @@ enum RequestAttempt {
 }
 
 impl AdaptivePlayer {
-    /// Starts a transient phase, one below the current rendition.
-    pub(super) fn probe(&mut self, plan: &AdaptivePlan) {
-        if let Some(probing) = plan.make.probing {
-            self.phase = PlayerPhase::Transient {
-                rendition: self.rendition.saturating_sub(1),
-                left: probing.segments.max(1),
-            };
-        }
-    }
-
-    pub(super) fn settle(&mut self, at: Instant) {
-        self.phase = PlayerPhase::Stable { since: at };
-    }
-
-    /// The next step of a transient phase: one rendition up, if the network would sustain it.
-    fn step(&mut self, at: Instant, rendition: usize, plan: &AdaptivePlan) {
-        let above = rendition + 1;
-        let estimate = self.meter.estimate();
-        self.rendition = rendition;
-        if above < plan.title.renditions.len()
-            && rule::supports(&plan.title, &plan.make, estimate, above)
-        {
-            let segments = plan.make.probing.map_or(1, |probing| probing.segments);
-            self.phase = PlayerPhase::Transient {
-                rendition: above,
-                left: segments.max(1),
-            };
-        } else {
-            self.settle(at);
-        }
-    }
-
     pub(super) fn choice(&self, at: Instant, plan: &AdaptivePlan) -> usize {
         let picture = self.screen.picture();
         let sight = RuleInput {
@@ -76,7 +44,7 @@ impl AdaptivePlayer {
     fn is_coming(&self, segment: u32) -> bool {
         self.going.iter().any(|going| match going.job {
             CallPurpose::Run(run) => run.next <= segment && segment < run.until,
-            CallPurpose::Header { .. } | CallPurpose::Probe => false,
+            CallPurpose::Header { .. } => false,
         })
     }
 
@@ -120,24 +88,7 @@ impl AdaptivePlayer {
             return None;
         }
         while let Some(segment) = self.wanted(turn.at, turn.plan) {
-            let asked = match self.phase {
-                PlayerPhase::Transient { rendition, left: 0 } if self.going.is_empty() => {
-                    self.step(turn.at, rendition, turn.plan);
-                    continue;
-                }
-                PlayerPhase::Transient { rendition, left } => {
-                    self.ask_transient(turn, rendition, left, segment)
-                }
-                PlayerPhase::Stable { since } => {
-                    let every = turn.plan.make.probing.and_then(|probing| probing.every);
-                    if every.is_some_and(|every| turn.at.since(since) >= every) {
-                        self.probe(turn.plan);
-                        continue;
-                    }
-                    self.ask_stable(turn, segment)
-                }
-            };
-            match asked {
+            match self.ask_segments(turn, segment) {
                 RequestAttempt::Sent => {}
                 RequestAttempt::NotYet => return None,
                 RequestAttempt::Nowhere => return Some(CallEnd::Wrong),
@@ -146,40 +97,8 @@ impl AdaptivePlayer {
         None
     }
 
-    /// Requests one segment when the previous one has arrived; with duplicates, also at the next
-    /// rendition.
-    fn ask_transient(
-        &mut self,
-        turn: &mut EventContext<'_>,
-        rendition: usize,
-        left: u32,
-        segment: u32,
-    ) -> RequestAttempt {
-        if !self.going.is_empty() || self.is_header_sent(turn, rendition) {
-            return RequestAttempt::NotYet;
-        }
-        let duplicate = turn
-            .plan
-            .make
-            .probing
-            .is_some_and(|probing| probing.duplicate);
-        let above = rendition + 1;
-        let twin = (duplicate && above < turn.plan.title.renditions.len()).then_some(above);
-        if twin.is_some_and(|above| self.is_header_sent(turn, above)) {
-            return RequestAttempt::NotYet;
-        }
-        let left = left.saturating_sub(1);
-        self.phase = PlayerPhase::Transient { rendition, left };
-        let asked = self.send_run(turn, rendition, segment);
-        let place = twin.and_then(|above| turn.plan.title.place(above, segment));
-        if let (RequestAttempt::Sent, Some(place)) = (asked, place) {
-            self.send(turn, place, CallPurpose::Probe);
-        }
-        asked
-    }
-
     /// Requests segments of the rendition chosen by the rule, if a connection is free.
-    fn ask_stable(&mut self, turn: &mut EventContext<'_>, segment: u32) -> RequestAttempt {
+    fn ask_segments(&mut self, turn: &mut EventContext<'_>, segment: u32) -> RequestAttempt {
         let most = usize::try_from(turn.plan.make.connections).unwrap_or(usize::MAX);
         if self.going.len() >= most.max(1) {
             return RequestAttempt::NotYet;
@@ -251,9 +170,6 @@ impl AdaptivePlayer {
             received: 0,
             open_ended: false,
         };
-        if matches!(self.phase, PlayerPhase::Transient { .. }) {
-            return Some((place, run));
-        }
         match plan.make.shape {
             RequestExtent::Segments(most) => {
                 while run.until - segment < most

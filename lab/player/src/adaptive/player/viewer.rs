@@ -4,7 +4,7 @@ use headlong_units::{Duration, Instant};
 
 use super::{AdaptivePlayer, EventContext};
 use crate::CallEnd;
-use crate::adaptive::plan::{AdaptivePlan, ProbeSettings, ViewerAction};
+use crate::adaptive::plan::{AdaptivePlan, ViewerAction};
 use crate::adaptive::playback::PictureState;
 use crate::adaptive::window::ReceivedSegments;
 
@@ -57,11 +57,6 @@ impl AdaptivePlayer {
                     }
                 }
                 ViewerAction::Pause(length) => {
-                    let again = |probing: &ProbeSettings| length >= probing.after_pause;
-                    if turn.plan.make.probing.as_ref().is_some_and(again) && self.asked_of.is_some()
-                    {
-                        self.probe(turn.plan);
-                    }
                     self.screen.pause(turn.at, length);
                     return None;
                 }
@@ -87,9 +82,6 @@ impl AdaptivePlayer {
         self.filling = true;
         if self.screen.started().is_some() {
             self.threshold = turn.plan.make.resume_buffer;
-        }
-        if self.asked_of.is_some() {
-            self.probe(turn.plan);
         }
     }
 
