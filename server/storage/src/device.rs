@@ -244,13 +244,14 @@ impl Device {
     }
 
     /// The bytes `start..end` of a part from the sendfile cache, if all of them are cached and the
-    /// reader needs no read.
+    /// reader needs no read. The caller sends `sent_bytes` of them.
     pub fn copies(
         &self,
         of: (StreamId, u32),
         range: (u64, u64),
+        sent_bytes: u64,
     ) -> Option<impl Iterator<Item = Piece> + use<>> {
-        self.link().copies(of, range)
+        self.link().copies(of, range, sent_bytes)
     }
 
     async fn try_request(

@@ -100,7 +100,7 @@ impl Link {
     ) -> Option<Result<Reply, Refusal>> {
         let end = request.offset.saturating_add(request.length);
         let of = (request.stream, request.part);
-        if let Some(copies) = self.copies(of, (request.offset, end)) {
+        if let Some(copies) = self.copies(of, (request.offset, end), request.length) {
             return Some(Ok(Reply::of_copies(copies, request.length)));
         }
         let waiting = match self.lock.try_lock() {
@@ -117,13 +117,14 @@ impl Link {
     }
 
     /// The bytes `start..end` of a part from the sendfile cache, if the engine need not see the
-    /// request.
+    /// request, which sends `sent_bytes` of them.
     pub(crate) fn copies(
         &self,
         of: (StreamId, u32),
         range: (u64, u64),
+        sent_bytes: u64,
     ) -> Option<impl Iterator<Item = Piece> + use<>> {
-        let copies = self.pool.upgrade()?.copies(of, range)?;
+        let copies = self.pool.upgrade()?.copies(of, range, sent_bytes)?;
         Some(copies.map(Piece::of_copy))
     }
 

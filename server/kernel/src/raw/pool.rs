@@ -97,12 +97,14 @@ impl Pool {
 
     /// The bytes `start..end` of a part of a stream from the sendfile cache, if they can be sent
     /// without the engine: the data ahead is in memory too, and the range is requested frequently.
+    /// The caller sends `sent_bytes` of them.
     pub fn copies(
         self: Arc<Self>,
         of: (StreamId, u32),
         range: (u64, u64),
+        sent_bytes: u64,
     ) -> Option<impl Iterator<Item = PieceView> + use<>> {
-        let copies = self.hot.as_ref()?.look_at(of, range)?;
+        let copies = self.hot.as_ref()?.look_at(of, range, sent_bytes)?;
         let view = move |((kept, start, end), pool)| PieceView {
             pool,
             slot: None,

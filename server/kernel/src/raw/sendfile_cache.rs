@@ -191,13 +191,14 @@ impl SendfileCache {
         Some(CopyGuard { place, count, used })
     }
 
-    /// The copies of `start..end` of a part in runs, each with the requested range of its bytes.
-    /// `None` if a piece has no copy, if the reader would need a read, or if the engine is to see
-    /// this request.
+    /// The copies of `start..end` of a part in runs, each with the requested range of its bytes, of
+    /// which `sent_bytes` will be sent. `None` if a piece has no copy, if the reader would need a
+    /// read, or if the engine is to see this request.
     pub(super) fn look_at(
         &self,
         of: (StreamId, u32),
         (start, end): (u64, u64),
+        sent_bytes: u64,
     ) -> Option<impl ExactSizeIterator<Item = (CopyGuard, u32, u32)> + use<>> {
         let piece = self.piece_bytes as u64;
         let last = end.checked_sub(1).filter(|last| *last >= start)? / piece;
@@ -206,8 +207,8 @@ impl SendfileCache {
             return None;
         }
         let numbers = u32::try_from(first).ok()?..=u32::try_from(last).ok()?;
-        let found = lock(&self.table).find(of, numbers, (start, end))?;
-        self.earn(end - start);
+        let found = lock(&self.table).find(of, numbers, (start, end), sent_bytes)?;
+        self.earn(sent_bytes);
         let mut run_start = first * piece;
         let meant = move |CopyRun { place, count, used }: CopyRun| {
             let bytes = u64::from(count) * piece;

@@ -128,15 +128,10 @@ impl GeneratedMemory {
         address: Option<IpAddr>,
         within: Duration,
     ) -> Option<Option<GeneratedLease>> {
-        if bytes <= UNIT_BYTES {
+        let Some((of, units)) = self.units(bytes) else {
             return Some(None);
-        }
-        let until = Instant::now() + within;
-        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let of = match units > LONG_UNITS {
-            true => &self.long,
-            false => &self.short,
         };
+        let until = Instant::now() + within;
         let share = match address {
             Some(address) => Some(of.share(address, units, until).await?),
             None => None,
@@ -151,6 +146,39 @@ impl GeneratedMemory {
         let taken = Arc::clone(&of.units).acquire_many_owned(units);
         lease.units = Some(timeout_at(until, taken).await.ok()?.ok()?);
         Some(Some(lease))
+    }
+
+    /// As [`GeneratedMemory::send`], without waiting.
+    pub(super) fn send_now(
+        &self,
+        bytes: usize,
+        address: Option<IpAddr>,
+    ) -> Option<Option<GeneratedLease>> {
+        let Some((of, units)) = self.units(bytes) else {
+            return Some(None);
+        };
+        let share = match address {
+            Some(address) => Some(of.by_address.hold(address, units.into(), of.limit)?),
+            None => None,
+        };
+        let mut lease = GeneratedLease {
+            sent_at: None,
+            units: None,
+            share,
+            of: Arc::clone(of),
+        };
+        lease.units = Some(Arc::clone(&of.units).try_acquire_many_owned(units).ok()?);
+        Some(Some(lease))
+    }
+
+    /// The budget that a text takes, and how much of it; `None` for one that is too short to count.
+    fn units(&self, bytes: usize) -> Option<(&Arc<SendingMemory>, u32)> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let of = match units > LONG_UNITS {
+            true => &self.long,
+            false => &self.short,
+        };
+        (bytes > UNIT_BYTES).then_some((of, units))
     }
 }
 
@@ -194,7 +222,15 @@ mod tests {
         assert_eq!(held.len(), 12 * 16, "12 MiB");
         let more = send(&slots, UNIT_BYTES + 1, 3).await;
         assert!(more.is_none(), "the budget is used up");
+        assert!(slots.send_now(UNIT_BYTES + 1, address(3)).is_none());
+        assert!(slots.send_now(UNIT_BYTES, address(3)).is_some());
         drop((first, held));
+        assert!(
+            slots
+                .send_now(PAGE_BYTES_MAX, address(3))
+                .flatten()
+                .is_some()
+        );
         assert!(send(&slots, PAGE_BYTES_MAX, 3).await.flatten().is_some());
         let mut taken = Vec::new();
         for _ in 0..MAKING_MAX {

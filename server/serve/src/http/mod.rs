@@ -14,6 +14,7 @@ mod account;
 mod acme;
 mod body;
 mod client_hint;
+mod copied_bytes;
 mod explain;
 mod file_lookup;
 mod file_reply;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use headlong_engine::Failure;
-use headlong_http::{BodyPart, PlannedBody, Status};
+use headlong_http::{BodyPart, Cmcd, PlannedBody, Status};
 use headlong_package::{Links, PackageFault, Resource, Subtitles, SubtitlesForm, is_file_suffix};
 use headlong_telemetry::Stage;
 
@@ -16,6 +16,7 @@ use super::access_rules::AccessRules;
 use super::file_lookup::LOOKUP_MAX;
 use super::file_reply::with_first_bytes;
 use super::generated_memory::UNIT_BYTES;
+use super::head_cache::CopiedReply;
 use super::listing::hold_generated;
 use super::packaged_file::{
     FileOfTitle, file_path, find, indexed, is_outdated, is_packaged, links, refuse,
@@ -240,7 +241,13 @@ async fn reply(
     let begun = begun.map_err(ReplyError::from)?;
     asking.request.overlap_bytes = 0;
     asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
-    with_first_bytes(asking, begun, asked, title, file, plan).await
+    let is_of_copies = begun.reply.is_of_copies() && asked.cmcd == Cmcd::default();
+    let mut answer = with_first_bytes(asking, begun, asked, title, file, plan).await?;
+    if is_of_copies {
+        let copied = CopiedReply::of(&answer.plan, path, file);
+        answer.of_copies = copied.map(CopiedReply::made);
+    }
+    Ok(answer)
 }
 
 /// What is made of a file; `None` if there is none of this name.

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::access_check::AccessDenial;
 use super::gzip::GzipBody;
-use super::head_cache::CopiedRange;
+use super::head_cache::CopiedReply;
 use super::parsed_request::{ParsedRequest, fields_of};
 use super::range_request::{FirstBytes, RangeError, RangeRequester};
 use headlong_config::EtagTime;
@@ -30,7 +30,7 @@ pub(super) struct PreparedReply {
     /// Set for a title from an origin.
     pub(super) from: Option<OriginCacheState>,
     /// Set if the body consists only of cached copies.
-    pub(super) of_copies: Option<CopiedRange>,
+    pub(super) of_copies: Option<CopiedReply>,
 }
 
 impl PreparedReply {

@@ -25,7 +25,7 @@ use super::explain::explain;
 use super::file_lookup::resolve;
 use super::file_reply::{device_of, requester, with_first_bytes};
 use super::gzip::gzip;
-use super::head_cache::{self, CopiedRange, HeadCache};
+use super::head_cache::{self, CopiedReply, HeadCache};
 use super::host::requested_host;
 use super::listing;
 use super::origin_reply;
@@ -190,7 +190,7 @@ async fn respond(service: &MediaService, request: Request<NoBody>) -> Response<R
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     if let Some(made) = of_copies {
-        head_cache::insert(known, &head, &settings, made, &response);
+        head_cache::insert(known, (&head, path), &settings, made, &response);
     }
     response
 }
@@ -452,7 +452,7 @@ async fn fetch(
         begun.reply.is_of_copies() && ready_made.is_none() && asked.cmcd == Cmcd::default();
     let mut answer = with_first_bytes(asking, begun, asked, path, file, plan).await?;
     if is_of_copies {
-        answer.of_copies = CopiedRange::of(&answer.plan, path, file);
+        answer.of_copies = CopiedReply::of(&answer.plan, path, file);
     }
     Ok(answer)
 }

@@ -5,12 +5,14 @@ use std::collections::HashSet;
 use std::fs;
 use std::net::SocketAddr;
 
-use headlong_e2e_tests::{Library, Title, eventually, logged_lines};
+use headlong_e2e_tests::{Library, Title, eventually, have_or_skip, logged_lines};
 use headlong_testkit::client::{Connection, Response, fetch, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::{Scratch, Server, pattern};
 use rustix::process::Signal;
 use serde_json::Value;
+
+use crate::packaging::{get, links, make_films};
 
 const SIZE: u64 = 200_000;
 const NEW: u64 = 1_000;
@@ -47,22 +49,19 @@ fn ask(address: SocketAddr, title: &Title, fields: &Fields) -> Response {
 }
 
 /// Repeats a request until some replies come from the cache; all of them must satisfy `right`.
-fn heat(server: &Server, title: &Title, fields: &Fields, right: impl Fn(&Response)) {
+fn heat(server: &Server, target: &str, fields: &Fields, right: impl Fn(&Response)) {
     let before = at_hand(server);
     let mut connection = Connection::open(server.address()).expect("connects");
     for _ in 0..100 {
         for _ in 0..REPEATS {
-            let reply = connection.request("GET", &title.target, fields);
+            let reply = connection.request("GET", target, fields);
             right(&reply.expect("a reply"));
         }
         if at_hand(server) > before {
             return;
         }
     }
-    panic!(
-        "{} {fields:?} is never served from the head cache",
-        title.target
-    );
+    panic!("{target} {fields:?} is never served from the head cache");
 }
 
 #[test]
@@ -82,17 +81,8 @@ fn cached_replies_equal_the_first_reply() {
         let body = &first.body;
         let start = first.head.content_range().map_or(0, |range| range.0);
         pattern::verify(1, start, body).expect("correct bytes");
-        let (status, head, _) = parts_of(&first);
-        // The first one was read from the disk.
-        let told_of = |head: &[(String, String)]| {
-            let mut head = head.to_vec();
-            head.retain(|(name, _)| !name.eq_ignore_ascii_case("cache-status"));
-            head
-        };
-        heat(&server, title, fields, |reply| {
-            let (again, head_again, body_again) = parts_of(reply);
-            assert_eq!((again, told_of(&head_again)), (status, told_of(&head)));
-            assert!(body_again == body, "other bytes");
+        heat(&server, &title.target, fields, |reply| {
+            expect_same(reply, &first);
             assert_eq!(
                 reply
                     .head
@@ -105,6 +95,52 @@ fn cached_replies_equal_the_first_reply() {
         });
     }
     check_head_fields_that_matter(&server, title);
+}
+
+/// Packaged segments: one range of the file behind a head, and sound between pictures.
+#[test]
+fn cached_segments_equal_the_first_reply_until_their_file_changes() {
+    let test = "cached_segments_equal_the_first_reply_until_their_file_changes";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let root = Scratch::new("at-hand").expect("a folder");
+    make_films(root.path());
+    let server = ServerBuilder::new([root.path()])
+        .memory("256MiB")
+        .config("package = \"on\"\npackage_segment = \"2s\"\nrevalidate = \"200ms\"")
+        .start();
+    let mut segments = Vec::new();
+    for playlist in ["v1a1.m3u8", "a1.m3u8"] {
+        let media = get(server.address(), &format!("/first.mp4/{playlist}"), &[]).text();
+        let segment = links(&media).into_iter().nth(2).expect("a segment");
+        let target = format!("/first.mp4/{segment}");
+        let first = get(server.address(), &target, &[]);
+        assert_eq!(&first.body[4..8], b"moof");
+        heat(&server, &target, &[], |reply| expect_same(reply, &first));
+        let part = get(server.address(), &target, &[("Range", "bytes=90-2999")]);
+        assert_eq!(
+            (part.status(), &part.body[..]),
+            (206, &first.body[90..3000])
+        );
+        segments.push(target);
+    }
+    fs::rename(root.path().join("last.mp4"), root.path().join("first.mp4")).expect("renamed");
+    for target in segments {
+        let reply = || get(server.address(), &target, &[]);
+        eventually("the new version", reply, |reply| reply.status() == 404);
+    }
+}
+
+/// The same status, fields and bytes, but for the place that the first one came from.
+fn expect_same(reply: &Response, first: &Response) {
+    let [(again, head_again, body_again), (status, head, body)] = [reply, first].map(parts_of);
+    let told_of = |mut head: Vec<(String, String)>| {
+        head.retain(|(name, _)| !name.eq_ignore_ascii_case("cache-status"));
+        head
+    };
+    assert_eq!((again, told_of(head_again)), (status, told_of(head)));
+    assert!(body_again == body, "other bytes");
 }
 
 /// While the title's head is cached.
@@ -151,7 +187,7 @@ fn replaced_file_is_not_served_with_the_old_head() {
     let library = Library::new(1, SIZE).expect("a library");
     let server = server(&library, "revalidate = \"200ms\"");
     let title = &library.titles[0];
-    heat(&server, title, &[], |reply| {
+    heat(&server, &title.target, &[], |reply| {
         pattern::verify(0, 0, &reply.body).expect("bytes of the old version");
     });
     let old = ask(server.address(), title, &[]);
@@ -169,7 +205,7 @@ fn replaced_file_is_not_served_with_the_old_head() {
         || ask(server.address(), title, &[]),
         is_new,
     );
-    heat(&server, title, &[], |reply| {
+    heat(&server, &title.target, &[], |reply| {
         assert!(is_new(reply), "the old version was served again")
     });
 }
@@ -180,14 +216,14 @@ fn reload_invalidates_cached_heads() {
     let server = server(&library, "cache_control = \"max-age=1\"");
     let title = &library.titles[0];
     let says = |reply: &Response, text: &str| reply.field("cache-control") == Some(text);
-    heat(&server, title, &[], |reply| {
+    heat(&server, &title.target, &[], |reply| {
         assert!(says(reply, "max-age=1"))
     });
     fs::write(server.config_path(), "cache_control = \"max-age=2\"\n").expect("written");
     server.signal(Signal::HUP).expect("signalled");
     let new = || ask(server.address(), title, &[]);
     eventually("the new settings", new, |reply| says(reply, "max-age=2"));
-    heat(&server, title, &[], |reply| {
+    heat(&server, &title.target, &[], |reply| {
         assert!(says(reply, "max-age=2"))
     });
     // Access is checked for each request.
@@ -215,7 +251,7 @@ fn log_has_a_line_for_each_cached_reply() {
         ("User-Agent", "player/\"1\""),
         ("Referer", "https://a.example/x"),
     ];
-    heat(&server, title, fields, |reply| {
+    heat(&server, &title.target, fields, |reply| {
         assert_eq!(reply.body.len(), 50_000)
     });
     let count = at_hand(&server);
@@ -283,7 +319,9 @@ fn stalled_client_leaves_no_data_in_the_socket() {
     let library = Library::new(1, 10 * SIZE).expect("a library");
     let server = server(&library, "[limits]\nsend_timeout = \"1s\"");
     let title = &library.titles[0];
-    heat(&server, title, &[], |reply| assert_eq!(reply.status(), 200));
+    heat(&server, &title.target, &[], |reply| {
+        assert_eq!(reply.status(), 200)
+    });
     let mut idle = Connection::open(server.address()).expect("connects");
     // The replies exceed the buffers of both ends, and the server has read all requests.
     let request = request_text("GET", &title.target, &[]).repeat(20);

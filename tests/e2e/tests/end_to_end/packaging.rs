@@ -38,7 +38,7 @@ fn settle(path: &Path, age: Duration) {
 
 /// Files of ten seconds with B-frames: index first, last, with two languages, and with edit lists
 /// that delay the sound.
-fn make_films(root: &Path) -> Vec<String> {
+pub(super) fn make_films(root: &Path) -> Vec<String> {
     let path = |name: &str| root.join(name).display().to_string();
     let last = path("last.mp4");
     let sources = ["testsrc2=s=160x90:r=25:d=10", "sine=f=330:r=48000:d=10"];
@@ -165,7 +165,7 @@ pub(super) fn get(address: SocketAddr, target: &str, fields: &[(&str, &str)]) ->
 }
 
 /// Links of a playlist or of attributes in it.
-fn links(playlist: &str) -> Vec<String> {
+pub(super) fn links(playlist: &str) -> Vec<String> {
     let quoted = playlist.split("URI=\"").skip(1);
     let quoted = quoted.filter_map(|rest| rest.split('"').next());
     let lines = playlist.lines().filter(|line| !line.starts_with('#'));

@@ -237,12 +237,14 @@ impl CopyTable {
     }
 
     /// Finds the pieces of a part, in as few runs as possible. `None` if any is missing, if the
-    /// reader of `range` would need a read, or if the engine is to see this request.
+    /// reader of `start..end` would need a read, or if the engine is to see this request, which
+    /// sends `sent_bytes` of the range.
     pub(super) fn find(
         &mut self,
         (stream, part): (StreamId, u32),
         numbers: std::ops::RangeInclusive<u32>,
         (start, end): (u64, u64),
+        sent_bytes: u64,
     ) -> Option<SmallVec<[CopyRun; 1]>> {
         let per_block = self.per_block() as u32;
         let file = self.files.get_mut(&stream)?;
@@ -266,7 +268,7 @@ impl CopyTable {
             }
         }
         self.unseen.0 += 1;
-        self.unseen.1 += end - start;
+        self.unseen.1 += sent_bytes;
         let look = |(place, count): (u32, u32)| {
             (place..place + count).for_each(|place| self.note_used(place));
             let used = self.block_of(place as usize).count_uses(count);
@@ -362,7 +364,7 @@ mod tests {
     fn found(table: &mut CopyTable, numbers: std::ops::RangeInclusive<u32>, end: u64) -> Vec<u32> {
         let start = u64::from(*numbers.start()) * 1000;
         let found = table
-            .find((STREAM, 0), numbers, (start, end))
+            .find((STREAM, 0), numbers, (start, end), end - start)
             .unwrap_or_default();
         let places = |run: CopyRun| run.place..run.place + run.count;
         found.into_iter().flat_map(places).collect()
@@ -393,9 +395,12 @@ mod tests {
             range: ByteRange::new(0, 6000),
         };
         table.set_resident(STREAM, there);
-        let found = table.find((STREAM, 0), 0..=5, (0, 6000)).expect("found");
+        let found = table
+            .find((STREAM, 0), 0..=5, (0, 6000), 5000)
+            .expect("found");
         let runs: Vec<_> = found.iter().map(|run| (run.place, run.count)).collect();
         assert_eq!(runs, [(2, 2), (4, 3), (1, 1)]);
+        assert_eq!(table.unseen, (1, 5000));
         let is_same = |one: usize, other: usize| Arc::ptr_eq(&found[one].used, &found[other].used);
         assert!(is_same(0, 2) && !is_same(0, 1));
     }
@@ -426,10 +431,10 @@ mod tests {
         );
         assert!(found(&mut table, 1..=2, 1500).is_empty(), "no such piece");
         assert!(
-            table.find((STREAM, 1), 0..=0, (0, 1)).is_none(),
+            table.find((STREAM, 1), 0..=0, (0, 1), 1).is_none(),
             "no such part"
         );
-        assert!(table.find((StreamId(8), 0), 0..=0, (0, 1)).is_none());
+        assert!(table.find((StreamId(8), 0), 0..=0, (0, 1), 1).is_none());
         table.set_missing(StreamId(8));
         assert_eq!(found(&mut table, 1..=1, 1500), [1]);
         table.set_missing(STREAM);
