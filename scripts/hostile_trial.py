@@ -333,6 +333,8 @@ def main():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
     floods.PORT = PORT
+    if asked.folder:
+        os.makedirs(asked.folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         library, is_ok = f"{folder}/library", True
         for file in range(floods.FILE_COUNT):

@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::address_limits::AddressShare;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
@@ -26,6 +27,14 @@ use super::tls::Encryption;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 /// While all slots are in use, idle connections are shed this often.
 const SHED_INTERVAL: Duration = Duration::from_millis(250);
+
+/// An accepted connection.
+struct Accepted {
+    stream: Socket,
+    /// Its share of the connections of its address; without one if it is exempt, or behind a PROXY
+    /// header, which names the address.
+    held: Option<AddressShare>,
+}
 
 /// Accepts and serves connections until `shutdown`, then returns once all of them have ended. A
 /// drain takes at most [`ConnectionLimits::drain_timeout`].
@@ -47,7 +56,8 @@ pub async fn serve_listener<S, B>(
     // An accepted connection that waits for a slot.
     let mut waiting = None;
     let signal = shutdown.clone();
-    let begin = |(stream, slot): (Socket, OwnedSemaphorePermit), into: &mut JoinSet<()>| {
+    let begin = |(accepted, slot): (Accepted, OwnedSemaphorePermit), into: &mut JoinSet<()>| {
+        let Accepted { stream, held } = accepted;
         let Ok(remote) = stream.peer() else {
             return;
         };
@@ -62,7 +72,7 @@ pub async fn serve_listener<S, B>(
         let seat = context.threads.as_ref().and_then(|threads| threads.seat());
         let thread = seat.as_ref().map(|seat| seat.handle().clone());
         let serving = async move {
-            let _held = (slot, seat);
+            let _held = (held, slot, seat);
             // A socket is registered with the event loop of one thread.
             match stream.moved_here() {
                 Ok(stream) => {
@@ -121,9 +131,7 @@ async fn serve_accepted<S, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Some(trusted) = context.proxies.clone() else {
-        if let Some(_held) = context.hold(remote.into()) {
-            serve_connection(stream, remote.into(), tls, service, context, shutdown).await;
-        }
+        serve_connection(stream, remote.into(), tls, service, context, shutdown).await;
         return;
     };
     // Boxed, so that connections without a PROXY header do not pay for this future's size.
@@ -159,29 +167,25 @@ fn report_panic<T>(finished: Result<T, tokio::task::JoinError>) {
     }
 }
 
-/// Accepts the next connection and acquires a slot for it. If no slot is free, idle connections are
-/// closed, but not for an address that would be refused then. Cancel-safe: an accepted connection
-/// without a slot stays in `waiting`.
+/// Accepts the next connection whose address has a share left, and acquires a slot for it: refused
+/// ones take no slot, and are counted before the next one is accepted. If no slot is free, idle
+/// connections are closed. Cancel-safe: an accepted connection without a slot stays in `waiting`.
 async fn accept(
     listener: &Listener,
     context: &ListenerContext,
-    waiting: &mut Option<Socket>,
-) -> (Socket, OwnedSemaphorePermit) {
+    waiting: &mut Option<Accepted>,
+) -> (Accepted, OwnedSemaphorePermit) {
     while waiting.is_none() {
         let stream = accept_one(listener, context).await;
-        // Connections that are refused later would take the last slots until then.
-        let (free, max) = (
-            context.slots.available_permits(),
-            context.limits.connections_max,
-        );
-        if free <= max / 8
-            && let Ok(remote) = stream.peer()
-            && context.refuses_as_full(remote)
-        {
+        let held = match (&context.proxies, stream.peer()) {
+            (None, Ok(remote)) => context.hold(remote.into()),
+            _ => Some(None),
+        };
+        let Some(held) = held else {
             continue;
-        }
+        };
         let is_full = context.slots.available_permits() == 0;
-        *waiting = Some(stream);
+        *waiting = Some(Accepted { stream, held });
         if !is_full {
             break;
         }
@@ -201,8 +205,8 @@ async fn accept(
 
 async fn slot_for(
     context: &ListenerContext,
-    waiting: &mut Option<Socket>,
-) -> (Socket, OwnedSemaphorePermit) {
+    waiting: &mut Option<Accepted>,
+) -> (Accepted, OwnedSemaphorePermit) {
     loop {
         let mut until = Instant::now() + SHED_INTERVAL;
         if context.slots.available_permits() == 0
@@ -214,8 +218,8 @@ async fn slot_for(
         // The semaphore is never closed.
         match timeout_at(until, slots.acquire_owned()).await {
             Ok(Ok(slot)) => {
-                if let Some(stream) = waiting.take() {
-                    return (stream, slot);
+                if let Some(accepted) = waiting.take() {
+                    return (accepted, slot);
                 }
             }
             Ok(Err(_)) => std::future::pending().await,

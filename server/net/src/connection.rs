@@ -53,7 +53,7 @@ pub enum ConnectionEnd {
     SendTimeout,
     /// Not finished when the drain ended.
     DrainAborted,
-    /// Control frames far outweighed requests.
+    /// Control frames far outweighed requests, or requests for which its address has no memory left.
     Flooded,
 }
 

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use headlong_http::Peer;
 use headlong_telemetry::{LimitedKind, LimitedLog};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
@@ -122,24 +121,31 @@ impl ListenerContext {
             let (site, subscriber) = self.client(info)?;
             Some((of_sites.get(&site)?, of_addresses.get(&subscriber)?))
         });
-        self.open.last_scan.note(all.len(), closing);
+        self.open.last_scan.note(None, all.len(), closing);
         None
     }
 
     /// The same for those of one address whose site is full, and then for those of the site; returns
     /// how many of them are closing.
     fn shed_idle_of(&self, address: IpAddr) -> usize {
-        // Seven eighths of all connections are of one address at a time.
+        let (site, subscriber) = (Site::of(address), Subscriber::of(address));
+        // Seven eighths of all connections are of one address at a time. What another one's scan
+        // closes is no room for this one.
         if let Some(last) = self.open.last_scan_of_one.of_just_now() {
-            return last.closing;
+            return if last.site == Some(site) {
+                last.closing
+            } else {
+                0
+            };
         }
         let mut all = self.open.all();
         let scanned = all.len();
-        let (site, subscriber) = (Site::of(address), Subscriber::of(address));
         all.retain(|info| self.client(info).is_some_and(|client| client.0 == site));
         let is_own = |info: &ConnectionInfo| self.client(info) == Some((site, subscriber));
         let closing = shed(&all, SHED_PART_OF_ADDRESS, is_own);
-        self.open.last_scan_of_one.note(scanned, closing);
+        self.open
+            .last_scan_of_one
+            .note(Some(site), scanned, closing);
         closing
     }
 
@@ -212,33 +218,6 @@ impl ListenerContext {
         }
     }
 
-    /// Whether a connection of this peer is refused because its address has its share of the slots, of
-    /// which none is closing: it takes no slot, and no idle one of others makes room for it.
-    pub(super) fn refuses_as_full(&self, peer: Peer) -> bool {
-        let remote = Remote::from(peer);
-        let is_of_proxy = self.proxies.is_some();
-        let Some(address) = self.counted(remote).filter(|_| !is_of_proxy) else {
-            return false;
-        };
-        let (of_address, of_site) = self.limits.fair_connections();
-        if of_site == self.limits.connections_max {
-            // So few that nobody has a share.
-            return false;
-        }
-        if self.penalties.refuses(address, Instant::now()) {
-            add(&self.counters.address_refusals);
-            return true;
-        }
-        let (held_by_address, held_by_site) = self.by_address.held_by(address);
-        let is_at_share = held_by_address >= of_address as u64 || held_by_site >= of_site as u64;
-        let is_at_max = held_by_address >= self.limits.connections_per_address_max as u64;
-        let is_refused = is_at_max || (is_at_share && self.shed_idle_of(address) == 0);
-        if is_refused {
-            self.note_address_refusal(remote);
-        }
-        is_refused
-    }
-
     fn note_address_refusal(&self, remote: Remote) {
         add(&self.counters.address_refusals);
         let address = remote.address.host();
@@ -281,6 +260,8 @@ struct LastScan(Mutex<Option<ScanOutcome>>);
 /// What a scan found.
 #[derive(Debug, Clone, Copy)]
 struct ScanOutcome {
+    /// Whose connections were scanned; `None` for all.
+    site: Option<Site>,
     /// Idle connections that are closing.
     closing: usize,
     /// When the next scan may be made.
@@ -294,9 +275,10 @@ impl LastScan {
         last.filter(|last| Instant::now() < last.rest_until)
     }
 
-    fn note(&self, scanned: usize, closing: usize) {
+    fn note(&self, site: Option<Site>, scanned: usize, closing: usize) {
         let rest = SCAN_REST.saturating_mul(u32::try_from(scanned).unwrap_or(u32::MAX));
         let outcome = ScanOutcome {
+            site,
             closing,
             rest_until: Instant::now() + rest,
         };
