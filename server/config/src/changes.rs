@@ -23,7 +23,15 @@ impl Changes {
     /// Compares `old` with `new`.
     pub fn between(old: &Config, new: &Config) -> Self {
         let mut changes = Self::default();
-        changes.add(&rows(), "", old, new);
+        // What follows from `memory` is no change of its own.
+        let mut own = new.clone();
+        if [old, new]
+            .iter()
+            .all(|config| config.derives_connections_max())
+        {
+            own.limits.connections_max = old.limits.connections_max;
+        }
+        changes.add(&rows(), "", old, &own);
         let devices: BTreeSet<_> = old.device.keys().chain(new.device.keys()).collect();
         let unset = DeviceOverride::default();
         for name in devices {
@@ -127,5 +135,17 @@ mod tests {
         assert_eq!(changes.taken, ["cache_control = \"no-cache\"", path]);
         let connections = format!("limits.connections_max = {}", new.limits.connections_max);
         assert_eq!(changes.needs_restart, [connections]);
+
+        let by_memory = |bytes: u64| {
+            let mut config = old.clone();
+            config.engine.memory_bytes = bytes;
+            config.limits.connections_max = config.connections_max_by_memory();
+            config
+        };
+        let (small, large) = (by_memory(256 << 20), by_memory(1 << 30));
+        assert_ne!(small.limits.connections_max, large.limits.connections_max);
+        let changes = Changes::between(&small, &large).needs_restart;
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        assert!(changes[0].starts_with("memory = "), "{changes:?}");
     }
 }

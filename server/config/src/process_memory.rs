@@ -146,6 +146,11 @@ impl Config {
         Self::default().limits.connections_max.min(most)
     }
 
+    /// Whether `limits.connections_max` is what the memory of connections holds.
+    pub(crate) fn derives_connections_max(&self) -> bool {
+        self.limits.connections_max == self.connections_max_by_memory()
+    }
+
     /// Derives `limits.connections_max` unless it `is_written`, and `memory` from `process_memory`.
     pub(crate) fn divide_process_memory(&mut self, connections_max_is_written: bool) {
         if !connections_max_is_written {

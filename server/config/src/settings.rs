@@ -114,8 +114,7 @@ impl Config {
     /// the memory.
     pub fn has_chosen_descriptors(&self) -> bool {
         let usual = Self::default();
-        self.limits.connections_max != self.connections_max_by_memory()
-            || self.open_files_max != usual.open_files_max
+        !self.derives_connections_max() || self.open_files_max != usual.open_files_max
     }
 
     /// The addresses for viewers and their protocols.
