@@ -3,6 +3,7 @@
 mod bad_files;
 mod film;
 mod fragments;
+mod long_films;
 mod playback;
 mod playlists;
 mod properties;
