@@ -12,7 +12,9 @@ use headlong_units::{Bytes, KIB, MIB, RoundedBytes};
 use serde::Serialize;
 
 use crate::draw::FlashContent;
-use crate::limit::{LimitError, RESOLUTION, RateRun, RunLengths, SampledLimit, Server};
+use crate::limit::{
+    LimitError, RESOLUTION, RateRun, RunLengths, SampledLimit, SearchStart, Server,
+};
 use crate::machine::Machine;
 use crate::sample::ViewerSample;
 use crate::{SESSIONS_MIN, SESSIONS_NARROW};
@@ -302,7 +304,7 @@ struct Search<'s> {
     place: usize,
     machine: &'s Machine,
     server: Server,
-    start: f64,
+    start: SearchStart,
 }
 
 /// A search for each start, of the first samples.
@@ -310,7 +312,7 @@ fn searches<'s>(
     samples: &[&'s [u32]],
     machine: &'s Machine,
     server: &Server,
-    starts: &[f64],
+    starts: impl IntoIterator<Item = SearchStart>,
 ) -> Vec<Search<'s>> {
     let pairs = samples.iter().zip(starts).enumerate();
     pairs
@@ -319,7 +321,7 @@ fn searches<'s>(
             place,
             machine,
             server: server.clone(),
-            start: *start,
+            start,
         })
         .collect()
 }
@@ -362,6 +364,22 @@ impl Answering<'_> {
         })
     }
 
+    /// The limits of all samples. The first two begin at a guess, the others near theirs.
+    fn base_limits(
+        &self,
+        (samples, machine): (&[&[u32]], &Machine),
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<(f64, RateRun)>, AnswerError> {
+        let guess = SearchStart::Guess(machine.random_bytes_per_s() * START);
+        let first = searches(samples, machine, &Server::Headlong, [guess; 2]);
+        let mut found = self.limits(&first, progress)?;
+        let mean = found.iter().map(|(rate, _)| rate).sum::<f64>() / found.len().max(1) as f64;
+        let near = samples.iter().map(|_| SearchStart::Near(mean));
+        let others = searches(samples, machine, &Server::Headlong, near);
+        found.extend(self.limits(&others[found.len()..], progress)?);
+        Ok(found)
+    }
+
     /// The limits of all searches.
     fn limits(
         &self,
@@ -397,11 +415,12 @@ impl Answering<'_> {
         start: f64,
         progress: &mut dyn FnMut(),
     ) -> Result<(u64, f64), AnswerError> {
-        let of = |read_ahead_bytes, start: f64| {
+        let of = |read_ahead_bytes, start: SearchStart| {
             let server = Server::Nginx { read_ahead_bytes };
-            searches(&samples[..1], machine, &server, &[start])
+            searches(&samples[..1], machine, &server, [start])
         };
-        let usual = self.limits(&of(USUAL_READ_AHEAD, start), progress)?;
+        let usual = of(USUAL_READ_AHEAD, SearchStart::Guess(start));
+        let usual = self.limits(&usual, progress)?;
         let mut best = (
             USUAL_READ_AHEAD,
             usual.first().map_or(0.0, |(rate, _)| *rate),
@@ -410,13 +429,13 @@ impl Answering<'_> {
         let others = READ_AHEADS.iter().filter(|bytes| **bytes != best.0);
         let tries: Vec<(u64, Search<'_>)> = others
             .flat_map(|bytes| {
-                let search = of(*bytes, better).into_iter();
+                let search = of(*bytes, SearchStart::Near(better)).into_iter();
                 search.map(|search| (*bytes, search))
             })
             .collect();
         let find = |(_, search): &(u64, Search<'_>)| {
             let limit = self.limit(search);
-            match limit.reaches(search.start)? {
+            match limit.reaches(search.start.bytes_per_s())? {
                 true => limit.search(search.start),
                 false => Ok(None),
             }
@@ -454,7 +473,7 @@ impl Answering<'_> {
                 place: 0,
                 machine,
                 server: server.clone(),
-                start: limit,
+                start: SearchStart::Near(limit),
             };
             let limit = self.limit(&search);
             let content = limit.flash_content();
@@ -513,9 +532,7 @@ pub fn capacity(
     });
     let samples: Vec<&[u32]> = samples.samples().collect();
     let headlong = Server::Headlong;
-    let start = vec![machine.random_bytes_per_s() * START; samples.len()];
-    let base = searches(&samples, machine, &headlong, &start);
-    let base = answering.limits(&base, progress)?;
+    let base = answering.base_limits((&samples, machine), progress)?;
     let rates: Vec<f64> = base.iter().map(|(rate, _)| *rate).collect();
     let per_rate = samples
         .iter()
@@ -560,7 +577,11 @@ pub fn capacity(
         ];
         let all: Vec<Search<'_>> = variants
             .iter()
-            .flat_map(|(_, machine)| searches(&samples, machine, &headlong, pairs))
+            .flat_map(|(_, changed)| {
+                let more = changed.random_bytes_per_s() / machine.random_bytes_per_s();
+                let near = pairs.iter().map(|rate| SearchStart::Near(rate * more));
+                searches(&samples, changed, &headlong, near)
+            })
             .collect();
         let found = answering.limits_with_changes(&all, progress)?;
         for ((what, _), found) in variants.iter().zip(found.chunks(pairs.len())) {
@@ -579,8 +600,8 @@ pub fn capacity(
         let (read_ahead_bytes, first) =
             answering.best_read_ahead((&samples, machine), start, progress)?;
         let server = Server::Nginx { read_ahead_bytes };
-        let starts = vec![first; pairs.len()];
-        let rest = searches(&samples, machine, &server, &starts);
+        let starts = pairs.iter().map(|_| SearchStart::Near(first));
+        let rest = searches(&samples, machine, &server, starts);
         let rest = answering.limits(&rest[1..], progress)?;
         let limits: Vec<f64> = std::iter::once(first)
             .chain(rest.iter().map(|(rate, _)| *rate))

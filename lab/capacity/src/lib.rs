@@ -24,7 +24,7 @@ pub use answer::{
     LogFacts, OtherServer, capacity,
 };
 pub use draw::Draw;
-pub use limit::{LimitError, RunLengths, SampledLimit, Server};
+pub use limit::{LimitError, RunLengths, SampledLimit, SearchStart, Server};
 pub use machine::{FlashDrives, Machine};
 pub use page::page;
 pub use sample::{LoggedSession, LoggedVisit, ViewerSample};

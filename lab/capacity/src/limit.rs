@@ -16,6 +16,9 @@ use crate::sample::ViewerSample;
 pub(crate) const RESOLUTION: f64 = 0.03;
 /// No rate above so many times that of random blocks of 2 MiB is tried.
 const CEILING: f64 = 8.0;
+/// First step of a search whose start is a guess, and of one that begins near a known limit.
+const STEP_OF_GUESS: f64 = 0.25;
+const STEP_NEAR_LIMIT: f64 = 0.08;
 /// Most runs of a search.
 const PROBES_MAX: u32 = 24;
 /// Block of a flash tier, as in the bench.
@@ -89,6 +92,30 @@ pub struct SampledLimit<'s> {
     pub seed: u64,
 }
 
+/// Where a search begins, bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SearchStart {
+    /// The limit may be far from it.
+    Guess(f64),
+    /// The limit of a similar machine or sample.
+    Near(f64),
+}
+
+impl SearchStart {
+    pub(crate) fn bytes_per_s(self) -> f64 {
+        match self {
+            Self::Guess(rate) | Self::Near(rate) => rate,
+        }
+    }
+
+    fn step(self) -> f64 {
+        match self {
+            Self::Guess(_) => STEP_OF_GUESS,
+            Self::Near(_) => STEP_NEAR_LIMIT,
+        }
+    }
+}
+
 /// A run at a rate, with the measurements of its worlds: one, or one for each disk.
 #[derive(Debug)]
 pub struct RateRun {
@@ -116,11 +143,11 @@ impl SampledLimit<'_> {
     ///
     /// # Errors
     /// If a run cannot be made.
-    pub fn search(&self, start: f64) -> Result<Option<(f64, RateRun)>, LimitError> {
+    pub fn search(&self, start: SearchStart) -> Result<Option<(f64, RateRun)>, LimitError> {
         let rules = SearchRules {
             failures_max: 0.0,
             quality: QualityRules::default(),
-            step: 0.25,
+            step: start.step(),
             resolution: RESOLUTION,
             confirm: 1,
             probes_max: PROBES_MAX,
@@ -140,7 +167,7 @@ impl SampledLimit<'_> {
             0 => RunOutcome::Passed,
             _ => RunOutcome::Failed,
         };
-        let mut searched = LimitSearch::new(start, rules).run(1, run, outcome)?;
+        let mut searched = LimitSearch::new(start.bytes_per_s(), rules).run(1, run, outcome)?;
         let passed = searched.passed.pop();
         Ok(searched.found.rate.zip(passed))
     }

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 
 use headlong_capacity::{
-    CapacityOptions, LogFacts, Machine, RunLengths, SampledLimit, Server, ViewerSample, capacity,
+    CapacityOptions, LogFacts, Machine, RunLengths, SampledLimit, SearchStart, Server,
+    ViewerSample, capacity,
 };
 use headlong_trace::{CatalogueBytes, Intake, SilentProgress, take_in};
 use headlong_units::{Duration, GIB};
@@ -85,7 +86,10 @@ fn limit(sample: &ViewerSample, start: f64) -> f64 {
             lengths: lengths(),
             seed: 1_000 + seed,
         };
-        let (rate, _) = limit.search(start).expect("runs").expect("a limit");
+        let (rate, _) = limit
+            .search(SearchStart::Guess(start))
+            .expect("runs")
+            .expect("a limit");
         (rate * 8.0 / 1e6).ln()
     });
     (logs.sum::<f64>() / TRUTHS as f64).exp()
