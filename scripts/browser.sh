@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
     exit 0
 }
 if [ -z "${HEADLONG_BIN:-}" ]; then
-    cargo build --package headlong
+    cargo build --package headlong --package headlong-lab
     HEADLONG_BIN=${CARGO_TARGET_DIR:-target}/debug/headlong
 fi
 scripts/sample.sh
@@ -42,6 +42,16 @@ second=127.0.0.1:$(free_port)
 HEADLONG_PAGE=http://$admin/
 export HEADLONG_PAGE
 
+# Pages of the lab: a log, and an experiment with wide tables.
+pages=$(mktemp -d)
+lab=$(dirname "$HEADLONG_BIN")/headlong-lab
+"$lab" workload generate youtube-sd --sessions 300 --log "$pages/log.csv" >"$pages/out" 2>&1
+"$lab" trace characterise "$pages/log.csv" --html "$pages/log.html" >"$pages/out" 2>&1
+"$lab" simulate youtube-sd --rate 5MiB/s --set phases.ramp_up=10s --set phases.measured=10s \
+    --grid server.prefetch=1MiB,auto --report "$pages/grid.html" >"$pages/out" 2>&1
+HEADLONG_LAB_PAGES="$pages/log.html $pages/grid.html"
+export HEADLONG_LAB_PAGES
+
 # Two servers with the same titles, between which players are steered.
 log=$(mktemp)
 configs=$(mktemp -d)
@@ -62,7 +72,7 @@ server=$!
     --listen "$second" --admin off >>"$log" 2>&1 &
 other=$!
 trap 'kill "$server" "$other" 2>/dev/null || true; wait "$server" "$other" || true
-    rm -rf "$log" "$configs" "$packaged"' EXIT
+    rm -rf "$log" "$configs" "$packaged" "$pages"' EXIT
 trap 'exit 1' HUP INT TERM
 
 tries=0

@@ -1,5 +1,6 @@
 /** The library and the dashboard in a browser: contents, layout and colours. */
 import assert from 'node:assert/strict';
+import { pathToFileURL } from 'node:url';
 import { test } from 'node:test';
 import { adaptive, BROKEN_BY_US, changeStatus, home, open, titles, watch } from './harness.mjs';
 
@@ -251,6 +252,32 @@ test('a phone shows every page without scrolling sideways', async () => {
   const search = await page.getByRole('searchbox', { name: 'Search titles' }).boundingBox();
   const grid = await page.locator('.grid').boundingBox();
   assert.deepEqual([search.x, search.width], [grid.x, grid.width]);
+  await finish();
+});
+
+/** The files of HEADLONG_LAB_PAGES, which scripts/browser.sh makes. */
+const labPages = (process.env.HEADLONG_LAB_PAGES ?? '').split(' ').filter((file) => file !== '');
+
+test('the pages of the lab fit a phone', { skip: labPages.length === 0 && 'HEADLONG_LAB_PAGES is not set' }, async () => {
+  const { page, finish } = await open('');
+  for (const [width, height] of [[390, 844], [1100, 800]]) {
+    await page.setViewportSize({ width, height });
+    for (const file of labPages) {
+      await page.goto(pathToFileURL(file).href);
+      await page.locator('table').first().waitFor();
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${file} is ${wide} pixels wide on ${width}`);
+      // Nothing is cut off: what is wider than the page scrolls.
+      const cut = await page.evaluate(() =>
+        [...document.querySelectorAll('table')].filter((table) => {
+          const beyond = table.getBoundingClientRect().right > document.documentElement.clientWidth;
+          let box = table;
+          while (box && !['auto', 'scroll'].includes(getComputedStyle(box).overflowX)) box = box.parentElement;
+          return beyond && box === null;
+        }).length);
+      assert.equal(cut, 0, `${file} cuts tables off on ${width}`);
+    }
+  }
   await finish();
 });
 

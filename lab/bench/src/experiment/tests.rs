@@ -257,6 +257,32 @@ fn server_and_workload_override_experiment() {
     assert_eq!(names, ["nginx, hd", "nginx, sd"]);
 }
 
+/// The text of the page on experiments from `start` to `end`.
+fn from_manual(start: &str, end: &str) -> &'static str {
+    let page = include_str!("../../../../docs/lab/bench.md");
+    let (_, rest) = page.split_once(start).expect("on the page");
+    rest.split_once(end).expect("ends").0
+}
+
+#[test]
+fn forms_that_the_manual_shows_are_accepted() {
+    let rate = from_manual("`rate_start = {", "}`");
+    let name = from_manual("`[baseline.", "]`");
+    let text = format!(
+        "{SMALL}rate_start = {{{rate}}}\n[server.headlong]\nkind = \"headlong\"\n\
+         [baseline.{name}]\nservers = [\"nginx\"]\nsubject = \"headlong\"\nat_least = {{ sd = 2.0 }}\n"
+    );
+    let experiment = read(&text).expect("right");
+    let cell = experiment.cell(Some("nginx"), None).expect("there");
+    assert_eq!(cell.rate_start(), 70.0 * 1_048_576.0);
+    let names: Vec<_> = experiment
+        .baselines
+        .iter()
+        .map(|baseline| &*baseline.name)
+        .collect();
+    assert_eq!(names, ["nginx by default"]);
+}
+
 #[test]
 fn quick_table_is_checked_even_if_unused() {
     let text =
