@@ -45,7 +45,7 @@ export HEADLONG_PAGE
 # Pages of the lab: a log, and an experiment with wide tables.
 pages=$(mktemp -d)
 lab=$(dirname "$HEADLONG_BIN")/headlong-lab
-"$lab" workload generate youtube-sd --sessions 300 --log "$pages/log.csv" >"$pages/out" 2>&1
+"$lab" workload generate netflix-2014-catalog --sessions 300 --log "$pages/log.csv" >"$pages/out" 2>&1
 "$lab" trace characterise "$pages/log.csv" --html "$pages/log.html" >"$pages/out" 2>&1
 "$lab" simulate youtube-sd --rate 5MiB/s --set phases.ramp_up=10s --set phases.measured=10s \
     --grid server.prefetch=1MiB,auto --report "$pages/grid.html" >"$pages/out" 2>&1

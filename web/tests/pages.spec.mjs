@@ -264,7 +264,7 @@ test('the pages of the lab fit a phone', { skip: labPages.length === 0 && 'HEADL
     await page.setViewportSize({ width, height });
     for (const file of labPages) {
       await page.goto(pathToFileURL(file).href);
-      await page.locator('table').first().waitFor();
+      await page.locator('table').first().waitFor({ state: 'attached' });
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= width, `${file} is ${wide} pixels wide on ${width}`);
       // Nothing is cut off: what is wider than the page scrolls.
