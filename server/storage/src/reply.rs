@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -107,6 +108,12 @@ impl Piece {
             told: None,
             is_judged: true,
         }
+    }
+
+    /// A range of the bytes of a copy; `None` for other pieces, or if the range is not inside.
+    pub fn part_of_copy(&self, range: Range<usize>) -> Option<Self> {
+        let (start, end) = (range.start.try_into().ok()?, range.end.try_into().ok()?);
+        Some(Self::of_copy(self.view.as_ref()?.part(start, end)?))
     }
 
     /// Where its bytes came from.

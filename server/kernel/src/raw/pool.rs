@@ -371,6 +371,22 @@ impl PieceView {
         self
     }
 
+    /// The bytes `start..end` of a view of a copy. `None` for a slot, whose views are counted, or if
+    /// they do not exist.
+    pub fn part(&self, start: u32, end: u32) -> Option<Self> {
+        let (None, Some(kept)) = (self.slot, &self.kept) else {
+            return None;
+        };
+        (start <= end && end <= self.end - self.start).then(|| Self {
+            pool: Arc::clone(&self.pool),
+            slot: None,
+            start: self.start + start,
+            end: self.start + end,
+            of: None,
+            kept: Some(kept.clone()),
+        })
+    }
+
     /// The bytes from `skip` on as a file range, unless they are so few that copying them into the
     /// socket costs less.
     pub fn in_file(&self, skip: usize) -> Option<FileRange<'_>> {

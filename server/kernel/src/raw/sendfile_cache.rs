@@ -110,7 +110,7 @@ struct CopyCursor {
 }
 
 /// Guard of some places of a block: their bytes do not change while it exists.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CopyGuard {
     place: u32,
     count: u32,
