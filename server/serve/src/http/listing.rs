@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::file_lookup::{LOOKUP_MAX, not_found};
 use super::listing_page::{ListingOrder, ListingPage};
+use super::lookup::FolderNames;
 use super::parsed_request::{ParsedRequest, fields_of};
 use super::prepared_reply::{PreparedReply, ReplyError};
 use super::site::TreePath;
@@ -81,7 +82,8 @@ pub(super) async fn answer(
     let turn = turn.ok_or(ReplyError::Refused(Refusal::Full))?;
     let found = state.lookups.list(folder, None, within).await;
     asked.account.turn(Stage::Other);
-    let entries = found.map_err(|error| not_found(state, error))?;
+    let entries = found.and_then(FolderNames::whole);
+    let entries = entries.map_err(|error| not_found(state, error))?;
     let inputs = ListingInputs {
         state: Arc::clone(state),
         settings: Arc::clone(&asked.settings),

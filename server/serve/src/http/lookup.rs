@@ -38,6 +38,24 @@ pub struct LookupThreads {
     roots: Vec<RootThreads>,
 }
 
+/// The names in a folder.
+#[derive(Debug)]
+pub(super) struct FolderNames {
+    pub(super) entries: Vec<FolderEntry>,
+    /// The error of a root that may have more.
+    pub(super) unanswered: Option<ResolveError>,
+}
+
+impl FolderNames {
+    /// The names, if all roots have answered.
+    pub(super) fn whole(self) -> Result<Vec<FolderEntry>, ResolveError> {
+        match self.unanswered {
+            None => Ok(self.entries),
+            Some(error) => Err(error),
+        }
+    }
+}
+
 struct RootThreads {
     lookups: ThreadPool,
     around: ThreadPool,
@@ -147,13 +165,14 @@ impl LookupThreads {
     }
 
     /// The names in a folder of all roots, or the wanted ones, each once: a name in an earlier root
-    /// hides the others. A root that does not answer is listed as of its last scan.
+    /// hides the others. A root that does not answer is listed as of its last scan. An error of one
+    /// root leaves the names of the others.
     pub(super) async fn list(
         &self,
         folder: &str,
         wanted: Option<Arc<NameFilter>>,
         within: Duration,
-    ) -> Result<Vec<FolderEntry>, ResolveError> {
+    ) -> Result<FolderNames, ResolveError> {
         let deadline = Instant::now() + within;
         let path = folder.trim_end_matches('/');
         let list = |root: usize| {
@@ -163,7 +182,7 @@ impl LookupThreads {
         };
         let asked: Vec<_> = self.library.roots_at(folder).map(list).collect();
         let owned = || folder.to_owned();
-        let mut all = None;
+        let (mut all, mut unanswered) = (None, None);
         for (root, asked) in asked {
             let content = match self.answer(root, asked, deadline).await {
                 None | Some(FolderContent::NoAnswer) => {
@@ -172,25 +191,34 @@ impl LookupThreads {
                 }
                 Some(content) => content,
             };
-            let names = match content {
-                FolderContent::Names(names) => names,
+            let error = match content {
+                FolderContent::Names(names) => {
+                    all.get_or_insert_with(Vec::new).push(names);
+                    continue;
+                }
                 FolderContent::Absent => continue,
                 FolderContent::TooLarge => return Err(ResolveError::FolderTooLarge(owned())),
-                FolderContent::NoAnswer => return Err(ResolveError::NoAnswer(owned())),
+                FolderContent::NoAnswer => ResolveError::NoAnswer(owned()),
                 FolderContent::Failed(error)
                     if error.kind() == std::io::ErrorKind::PermissionDenied =>
                 {
-                    return Err(ResolveError::Forbidden(owned()));
+                    ResolveError::Forbidden(owned())
                 }
-                FolderContent::Failed(source) => {
-                    let path = owned();
-                    return Err(ResolveError::Io { path, source });
-                }
+                FolderContent::Failed(source) => ResolveError::Io {
+                    path: owned(),
+                    source,
+                },
             };
-            all.get_or_insert_with(Vec::new).push(names);
+            unanswered.get_or_insert(error);
         }
-        all.map(merged)
-            .ok_or_else(|| ResolveError::NotFound(owned()))
+        match (all, unanswered) {
+            (Some(all), unanswered) => Ok(FolderNames {
+                entries: merged(all),
+                unanswered,
+            }),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(ResolveError::NotFound(owned())),
+        }
     }
 
     /// Queues a call that may block on one root; `None` if its queue is full.
@@ -353,7 +381,7 @@ mod tests {
             let listed = lookups
                 .list("s/", None, Duration::from_millis(within))
                 .await;
-            listed.map(|entries| {
+            listed.and_then(FolderNames::whole).map(|entries| {
                 let mut names: Vec<_> = entries.into_iter().map(|e| (e.name, e.kind)).collect();
                 names.sort_by(|a, b| a.0.cmp(&b.0));
                 names
@@ -367,6 +395,10 @@ mod tests {
             matches!(unknown, Err(ResolveError::NoAnswer(_))),
             "{unknown:?}"
         );
+        let known = lookups.list("s/", None, Duration::from_millis(50)).await;
+        let known = known.expect("the other root has the folder");
+        assert_eq!(known.entries.len(), 1);
+        assert!(matches!(known.unanswered, Some(ResolveError::NoAnswer(_))));
         library.rescan();
         assert_eq!(list(50).await.expect("known"), expected);
         drop(hung);

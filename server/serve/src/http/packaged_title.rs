@@ -20,6 +20,7 @@ use headlong_units::ByteRange;
 use tokio::time::Instant;
 
 use super::file_lookup::{LOOKUP_MAX, not_found};
+use super::lookup::FolderNames;
 use super::packaged_file::{
     FileOfTitle, file_path, find, is_outdated, links, refuse, request_bytes, split_extension,
     text_reply,
@@ -64,6 +65,8 @@ impl NameBeside {
 struct NamesBeside {
     suffixes: Vec<String>,
     subtitles: Vec<Subtitles>,
+    /// The error of a root that may have more.
+    unanswered: Option<ReplyError>,
 }
 
 /// The file of an outline.
@@ -208,7 +211,7 @@ fn present<'a>(
 }
 
 /// The files of a title, and its subtitles. Files that cannot be packaged are logged and left out,
-/// unless all are.
+/// unless all are. A root that does not answer matters only if no other has files of the title.
 async fn outlined(
     state: &Arc<MediaState>,
     asked: &mut ParsedRequest,
@@ -224,13 +227,27 @@ async fn outlined(
     if let Some(refused) = own.refused {
         return Err(refused);
     }
-    let names = names_beside(state, asked, title, None).await?;
+    let names = names_beside(state, asked, title, None).await;
+    let names = match (names, own.unanswered) {
+        (Err(_), Some(unanswered)) => return Err(unanswered),
+        (names, unanswered) => {
+            let names = names?;
+            NamesBeside {
+                unanswered: unanswered.or(names.unanswered),
+                ..names
+            }
+        }
+    };
     if names.suffixes.len() > FILES_MAX {
         return Err(refuse(state, title, PackageFault::TooMany("files")));
     }
     let all = outline_all(state, asked, title, names.suffixes).await?;
+    // A playlist without a file that is known to exist would be another one.
+    if let Some(unanswered) = all.unanswered {
+        return Err(unanswered);
+    }
     match all.files.is_empty() {
-        true => Err(all.refused.unwrap_or_else(absent)),
+        true => Err(names.unanswered.or(all.refused).unwrap_or_else(absent)),
         false => Ok((all.files, names.subtitles)),
     }
 }
@@ -248,8 +265,10 @@ async fn outline_all(
     for tried in 1.. {
         let mut found = Vec::with_capacity(left.len());
         for suffix in left {
-            if let Some(file) = FoundFile::find(state, asked, title, suffix).await? {
-                found.push(file);
+            match FoundFile::find(state, asked, title, suffix).await {
+                Ok(file) => found.extend(file),
+                Err(error) if is_unanswered(&error) => all.unanswered = Some(error),
+                Err(error) => return Err(error),
             }
         }
         let mut outdated = Vec::new();
@@ -317,11 +336,21 @@ fn is_absent(error: &ReplyError, suffix: &str) -> bool {
     }
 }
 
+/// Whether a root that may have the file did not answer.
+fn is_unanswered(error: &ReplyError) -> bool {
+    matches!(
+        error,
+        ReplyError::Failed(Failure::TimedOut | Failure::Device)
+    )
+}
+
 /// The outlines of files, and why the last of the others cannot be packaged.
 #[derive(Default)]
 struct FileOutlines {
     files: Vec<OutlinedFile>,
     refused: Option<ReplyError>,
+    /// The error of a root that may have another of the files.
+    unanswered: Option<ReplyError>,
 }
 
 impl FileOutlines {
@@ -414,7 +443,7 @@ async fn names_beside(
     let found = state.lookups.list(folder, Some(wanted), within).await;
     asked.account.turn(Stage::Other);
     drop(turn);
-    let entries = found.map_err(|error| match error {
+    let found = found.map_err(|error| match error {
         ResolveError::FolderTooLarge(_) => {
             let detail = "the folder has more than 10,000 names, and has changed since the server \
                           scanned it; try again after the next scan";
@@ -422,7 +451,14 @@ async fn names_beside(
         }
         error => not_found(state, error),
     })?;
-    let mut names = NamesBeside::default();
+    let FolderNames {
+        entries,
+        unanswered,
+    } = found;
+    let mut names = NamesBeside {
+        unanswered: unanswered.map(|error| not_found(state, error)),
+        ..NamesBeside::default()
+    };
     for entry in entries {
         if !matches!(entry.kind, FolderEntryKind::File(_)) {
             continue;

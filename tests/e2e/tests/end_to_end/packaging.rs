@@ -470,6 +470,54 @@ fn files_in_several_bit_rates_are_one_title() {
     }
 }
 
+#[test]
+fn missing_root_affects_only_titles_that_no_other_root_has() {
+    let test = "missing_root_affects_only_titles_that_no_other_root_has";
+    if !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let scratch = Scratch::new("packaging").expect("a folder");
+    let there = scratch.directory("there").expect("a folder");
+    std::fs::create_dir(there.join("shows")).expect("made");
+    let sizes = [
+        ("one.mp4", "160x90", 50),
+        ("shows/set_90.mp4", "160x90", 50),
+        ("shows/set_180.mp4", "320x180", 50),
+    ];
+    make_sizes(&there, &sizes);
+    std::fs::write(
+        there.join("one.en.vtt"),
+        "WEBVTT\n\n00:01.000 --> 00:02.000\nGood day\n",
+    )
+    .expect("a file");
+    let away = scratch.path().join("mount/videos");
+    let config = "package = \"on\"\npackage_segment = \"2s\"\nrevalidate = \"0s\"\n";
+    let server = ServerBuilder::new([&away, &there]).config(config).start();
+    let address = server.address();
+    let listed = |title: &str| links(&get(address, &format!("/{title}/master.m3u8"), &[]).text());
+    assert_eq!(listed("one.mp4"), ["text.en.vtt.m3u8", "v1a1.m3u8"]);
+    let of_set = ["_90/v1a1.m3u8", "_180/v1a1.m3u8"];
+    assert_eq!(listed("shows/set.mp4"), of_set);
+    for (playlist, name) in of_set.into_iter().zip(["set_90.mp4", "set_180.mp4"]) {
+        let hls = packets(&format!("http://{address}/shows/set.mp4/{playlist}"));
+        let file = there.join("shows").join(name);
+        assert_eq!(hls, packets(&file.display().to_string()), "{name}");
+    }
+    // The missing root may have them.
+    let absent = ["two.mp4", "shows/two.mp4", "other/two.mp4"];
+    let status = |title: &str, name: &str| get(address, &format!("/{title}/{name}"), &[]).status();
+    for title in absent {
+        for name in ["master.m3u8", "manifest.mpd"] {
+            assert_eq!(status(title, name), 504, "{title}/{name}");
+        }
+    }
+    std::fs::create_dir_all(away.join("other")).expect("made");
+    make_sizes(&away, &[("other/two_90.mp4", "160x90", 50)]);
+    let is_there = || status("other/two.mp4", "master.m3u8");
+    eventually("the root is served", is_there, |status| *status == 200);
+    assert_eq!(status("two.mp4", "master.m3u8"), 404);
+}
+
 /// A drive that takes five times as long as a real one, so that a busy machine hides no overlap.
 const SLOWER: f64 = 0.2;
 
