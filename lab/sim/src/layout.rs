@@ -34,6 +34,39 @@ pub(crate) struct FileLocation {
     pub(crate) disk: u32,
 }
 
+impl FileLocation {
+    /// Address of its title.
+    pub(crate) fn title_physical(&self) -> u64 {
+        self.part
+            .as_ref()
+            .map_or(self.physical, |part| part.title_physical)
+    }
+
+    /// The same file of a copy of its title.
+    #[must_use]
+    pub(crate) fn of_copy(&self, copy: TitleCopy) -> Self {
+        let offset = self.physical - self.title_physical();
+        let part = self.part.clone().map(|part| TitlePart {
+            title_physical: copy.physical,
+            ..part
+        });
+        Self {
+            physical: copy.physical + offset,
+            part,
+            disk: copy.disk,
+            ..self.clone()
+        }
+    }
+}
+
+/// A further copy of a title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TitleCopy {
+    pub(crate) disk: u32,
+    /// Address of the title.
+    pub(crate) physical: u64,
+}
+
 /// Part number of a file in its title, and the layout of the title: a server that knows the
 /// playlist reads ahead from one file into the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +167,8 @@ pub(crate) struct TitlePlacement<'a> {
     spreads: Vec<(u64, u64)>,
     /// By number of title.
     starts: Vec<u64>,
+    /// Copies besides the first, by number of title.
+    further: BTreeMap<u32, Vec<TitleCopy>>,
     /// Sizes of the files of each split title that has been requested.
     sizes_bytes: RefCell<BTreeMap<u32, Arc<[u64]>>>,
 }
@@ -146,10 +181,15 @@ impl<'a> TitlePlacement<'a> {
     pub(crate) fn new(catalogue: &'a Catalogue, disks: DiskArray) -> Result<Self, String> {
         let numbers = 0..catalogue.titles.len() as u32;
         let disk = |number| disk_of(number, disks.count);
-        Self::with_disks(catalogue, disks, numbers.map(disk).collect())
+        Self::with_disks(
+            catalogue,
+            disks,
+            numbers.map(disk).collect(),
+            BTreeMap::new(),
+        )
     }
 
-    /// The same, with the disk of each title.
+    /// The same, with the disk of each title, and the disks of further copies by its number.
     ///
     /// # Errors
     /// The needed and the available bytes, if the titles do not fit.
@@ -157,30 +197,53 @@ impl<'a> TitlePlacement<'a> {
         catalogue: &'a Catalogue,
         disks: DiskArray,
         disks_of_titles: Vec<u32>,
+        further_disks: BTreeMap<u32, Vec<u32>>,
     ) -> Result<Self, String> {
+        let mut further: BTreeMap<u32, Vec<TitleCopy>> = BTreeMap::new();
         let mut starts = vec![0; catalogue.titles.len()];
         let mut next = disks.zeros();
         for number in &catalogue.creation_order {
             let Some(title) = catalogue.titles.get(*number as usize) else {
                 continue;
             };
-            let next = &mut next[disks_of_titles[*number as usize] as usize];
-            starts[*number as usize] = *next;
             let rooms = catalogue
                 .ranges(title)
                 .map(|range| range.len().next_multiple_of(BLOCK_BYTES));
-            *next += rooms.sum::<u64>();
+            let room = rooms.sum::<u64>();
+            let mut take = |disk: u32| {
+                let next = &mut next[disk as usize];
+                *next += room;
+                *next - room
+            };
+            starts[*number as usize] = take(disks_of_titles[*number as usize]);
+            if let Some(copies) = further_disks.get(number) {
+                let copy = |disk: &u32| TitleCopy {
+                    disk: *disk,
+                    physical: take(*disk),
+                };
+                further.insert(*number, copies.iter().map(copy).collect());
+            }
+        }
+        let spreads = disks.spreads(&next)?;
+        for copy in further.values_mut().flatten() {
+            copy.physical = spread(copy.physical, spreads[copy.disk as usize]);
         }
         Ok(Self {
             catalogue,
             disks: disks_of_titles,
-            spreads: disks.spreads(&next)?,
+            spreads,
             starts,
+            further,
             sizes_bytes: RefCell::default(),
         })
     }
 
-    /// Address of the file that begins `start` bytes into a title.
+    /// Copies of titles besides the first, by number of title.
+    pub(crate) fn further_copies(&self) -> &BTreeMap<u32, Vec<TitleCopy>> {
+        &self.further
+    }
+
+    /// Address of the file that begins `start` bytes into the first copy of a title.
     pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<FileLocation> {
         let title = self.catalogue.titles.get(number as usize)?;
         let disk = *self.disks.get(number as usize)?;

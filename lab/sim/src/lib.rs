@@ -43,7 +43,7 @@ pub use device::{AccessPattern, DriveUse};
 pub use experiment::{VirtualExperiment, files_of};
 pub use fleet::{
     BoxFailure, BoxFigures, BoxUse, FLEET_IMITATED, FLEET_SCHEMA, FleetExperiment, FleetFigures,
-    FleetSetup, FleetSources, FleetUse, OriginLink,
+    FleetSetup, FleetSources, FleetUse, OriginLink, PlannedDiskFigures,
 };
 pub use histogram::{DistributionSummary, Histogram};
 pub use host::IMITATED;

@@ -158,6 +158,12 @@ pub enum SetupError {
          tier, the restart and the other server"
     )]
     NotInFleet,
+    /// A plan needs a popularity for each title.
+    #[error(
+        "titles of a workload of phases have no fixed popularity, so no plan can place them; \
+         choose another rule or workload"
+    )]
+    NotPlanned,
     /// There is no bound for servers with an SSD.
     #[error("the bound knows no SSD between memory and the drive; omit --flash")]
     FlashBound,

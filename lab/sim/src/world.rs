@@ -8,6 +8,8 @@
 //! length of the run: viewers are drawn when they arrive and dropped when they leave. The world
 //! never inspects the state of a core to choose events.
 
+use std::collections::BTreeMap;
+
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{EngineConfig, RequestId, Shard, Slot};
 use headlong_player::{
@@ -20,7 +22,7 @@ use crate::device::QueuedDrive;
 use crate::disk::SimulatedDisk;
 use crate::disk_server::DiskServer;
 use crate::event_queue::EventQueue;
-use crate::fleet::{FleetServer, FleetSetup};
+use crate::fleet::{FleetServer, FleetSetup, PlacedFleet};
 use crate::layout::{DiskArray, Layout, LayoutFile, TitlePlacement};
 use crate::link::Link;
 use crate::measure::{LOOK_INTERVAL, RunMeasurements};
@@ -201,13 +203,15 @@ impl<'a> World<'a> {
     }
 
     /// A world in which a balancer shares viewers out to the boxes of a fleet. The setup is that of
-    /// one box, with its memory and its disks; `drives` are those of all boxes, box by box.
+    /// one box, with its memory and its disks; `drives` are those of all boxes, box by box. Titles
+    /// are `placed` by a plan, or at the boxes that their hashes select.
     ///
     /// # Errors
     /// The first reason why it cannot be built.
-    pub fn of_fleet(
+    pub(crate) fn of_fleet(
         setup: WorldSetup,
         fleet: &FleetSetup,
+        placed: Option<&PlacedFleet>,
         catalogue: &'a Catalogue,
         classes: &[NetworkClass],
         sessions: SessionStream<'a>,
@@ -228,9 +232,13 @@ impl<'a> World<'a> {
             capacity_bytes: space.first,
             ..all
         };
-        let of_titles = fleet.disks_of_titles(&hashes, setup.disks);
-        let ground = TitlePlacement::with_disks(catalogue, disks, of_titles);
+        let (of_titles, further) = match placed {
+            Some(placed) => (placed.disks.clone(), placed.further.clone()),
+            None => (fleet.disks_of_titles(&hashes, setup.disks), BTreeMap::new()),
+        };
+        let ground = TitlePlacement::with_disks(catalogue, disks, of_titles, further);
         let ground = ground.map_err(SetupError::Catalogue)?;
+        let further_copies = ground.further_copies().clone();
         let viewers = ViewerSource::Drawn(Box::new(sessions), ground);
         let mut drives = drives.into_iter();
         let mut boxes = Vec::new();
@@ -239,7 +247,10 @@ impl<'a> World<'a> {
             let first = number * setup.disks;
             boxes.push(headlong(&setup, Layout::empty(), own, first)?);
         }
-        let server = FleetServer::new(boxes, setup.disks, fleet, hashes, space);
+        let mut server = FleetServer::new(boxes, setup.disks, fleet, hashes, space);
+        if let Some(placed) = placed {
+            server.set_places(placed.keys.clone(), further_copies);
+        }
         Self::with(setup, classes, viewers, Box::new(server))
     }
 

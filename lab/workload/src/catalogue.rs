@@ -16,7 +16,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headlong_random::Generator;
+use headlong_random::{Generator, Zipf};
 use headlong_units::{ByteRange, Duration};
 
 use crate::TitleForm;
@@ -176,6 +176,26 @@ impl Catalogue {
             form: TitleForm::Whole,
             phased: Some(Arc::new(phased)),
         }
+    }
+
+    /// The share of the sessions that each title's work has, by number; none for a workload of
+    /// phases, whose titles have no fixed popularity.
+    pub fn session_shares(&self, specification: &Specification) -> Option<Vec<f64>> {
+        if self.phased.is_some() {
+            return None;
+        }
+        let groups = specification.groups.iter();
+        let laws: Vec<Zipf> = groups
+            .clone()
+            .map(|group| Zipf::new(group.count as usize, group.zipf_alpha))
+            .collect();
+        let weights: f64 = groups.map(|group| group.weight).sum();
+        let share = |title: &Title| {
+            let group = title.group as usize;
+            let weight = specification.groups[group].weight / weights;
+            weight * laws[group].probability(title.rank as usize)
+        };
+        Some(self.titles.iter().map(share).collect())
     }
 
     /// Bytes of all files.

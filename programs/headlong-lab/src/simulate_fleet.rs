@@ -8,7 +8,8 @@ use headlong_bench::{drive_spec, in_parallel};
 use headlong_fleet::BalancingRule;
 use headlong_report::{Cell, Table};
 use headlong_sim::{
-    FLEET_IMITATED, FleetExperiment, FleetFigures, FleetSources, IMITATED, SetupError,
+    FLEET_IMITATED, FleetExperiment, FleetFigures, FleetSources, IMITATED, PlannedDiskFigures,
+    SetupError,
 };
 use headlong_units::nearest;
 
@@ -16,6 +17,9 @@ use crate::bench::threads;
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::spec_args::read_specification;
+
+/// Most disks in a table.
+const DISKS_SHOWN: usize = 24;
 
 /// Simulate a fleet behind a balancer: boxes, their disks, viewers, and boxes that fail
 ///
@@ -31,7 +35,8 @@ pub(crate) struct FleetArgs {
     /// Change a key, such as rate=10GiB/s or workload.set.title.dash.count=5000 (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
-    /// Only this rule: bounded-hash, hash or random (repeatable) [default: all]
+    /// Only this rule: spread-hash, bounded-hash, hash, random or placed (repeatable)
+    /// [default: all]
     #[arg(long, value_name = "NAME", value_parser = rule)]
     rule: Vec<BalancingRule>,
     /// Seed of the viewers and of random choices
@@ -96,6 +101,10 @@ pub(crate) fn simulate(arguments: &FleetArgs) -> anyhow::Result<()> {
     }
     print_line(table(&runs).to_markdown().trim_end())?;
     print_line(&format!("\n{}", fleet_line(&experiment, &runs)))?;
+    for run in runs.iter().filter(|run| !run.planned.is_empty()) {
+        print_line(&format!("\n{}\n", planned_line(&run.planned)))?;
+        print_line(planned_table(&run.planned).to_markdown().trim_end())?;
+    }
     print_line(&format!(
         "imitated: {FLEET_IMITATED}; of each box {IMITATED}"
     ))
@@ -146,6 +155,63 @@ fn table(runs: &[FleetFigures]) -> Table {
             ("Other box (%)", &|run| percent(run.away_ratio, 2)),
             ("Redispatched", &|run| run.redispatched.into()),
             ("Took (s)", &|run| Cell::maybe(run.wall_s, 0)),
+        ],
+    )
+}
+
+/// The busy time of all disks beside that of the plan.
+fn planned_line(disks: &[PlannedDiskFigures]) -> String {
+    let sum = |of: fn(&PlannedDiskFigures) -> f64| disks.iter().map(of).sum::<f64>();
+    let mean = |of| sum(of) / disks.len() as f64 * 100.0;
+    let error = |disk: &PlannedDiskFigures| (disk.busy_ratio() - 1.0).abs();
+    let worst = disks.iter().max_by(|a, b| error(a).total_cmp(&error(b)));
+    let worst = worst.map_or(String::new(), |worst| {
+        let percent = (worst.busy_ratio() - 1.0) * 100.0;
+        format!("; furthest from it is {}: {percent:+.1} %", worst.disk)
+    });
+    let planned = mean(|disk| disk.planned_busy);
+    let busy = mean(|disk| disk.busy);
+    format!(
+        "{} disks are busy {busy:.1} %, by the plan {planned:.1} %{worst}",
+        disks.len()
+    )
+}
+
+/// A row for each disk that a plan has placed titles on; of many, those furthest from the plan.
+fn planned_table(disks: &[PlannedDiskFigures]) -> Table {
+    let mut disks: Vec<&PlannedDiskFigures> = disks.iter().collect();
+    if disks.len() > DISKS_SHOWN {
+        let error = |disk: &PlannedDiskFigures| (disk.busy_ratio() - 1.0).abs();
+        disks.sort_by(|a, b| error(b).total_cmp(&error(a)));
+        disks.truncate(DISKS_SHOWN);
+    }
+    let percent = |share: f64| Cell::number(share * 100.0, 1);
+    Table::of(
+        &disks,
+        &[
+            ("Disk", &|disk| Cell::from(&*disk.disk)),
+            ("Titles", &|disk| disk.titles.into()),
+            ("Planned: sent (MiB/s)", &|disk| {
+                Cell::number(disk.planned_sent_mib_s, 1)
+            }),
+            ("sent", &|disk| Cell::number(disk.sent_mib_s, 1)),
+            ("Planned: from memory (%)", &|disk| {
+                percent(disk.planned_hit_ratio)
+            }),
+            ("from memory", &|disk| percent(disk.hit_ratio)),
+            ("Planned: read (MiB/s)", &|disk| {
+                Cell::number(disk.planned_disk_mib_s, 1)
+            }),
+            ("read", &|disk| Cell::number(disk.disk_mib_s, 1)),
+            ("Planned: prefetch (MiB)", &|disk| {
+                Cell::number(disk.planned_prefetch_mib, 1)
+            }),
+            ("prefetch", &|disk| Cell::number(disk.prefetch_mib, 1)),
+            ("Planned: busy (%)", &|disk| percent(disk.planned_busy)),
+            ("busy", &|disk| percent(disk.busy)),
+            ("Error (%)", &|disk| {
+                Cell::number((disk.busy_ratio() - 1.0) * 100.0, 1)
+            }),
         ],
     )
 }

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use headlong_engine::SteadyState;
 use headlong_fleet::{
     DiskId, Fleet, Plan, PlanChanges, PlanDemand, PlanTitle, TitleRule, plan as place,
 };
-use headlong_units::{ByteRate, Bytes};
+use headlong_units::{BitRate, ByteRate, Bytes};
 
 /// Arguments of the command.
 #[derive(Debug, Clone, clap::Args)]
@@ -26,6 +27,25 @@ pub(crate) struct PlanArgs {
     /// more copies
     #[arg(long, value_name = "RATE", requires = "heat")]
     demand: Option<ByteRate>,
+    /// Bit rate of the titles, such as 8Mbps
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "4Mbps",
+        requires = "demand"
+    )]
+    bit_rate: BitRate,
+    /// Parts of a title that equally many viewers read from its beginning on, such as
+    /// 10%,30%,60%,100%
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value = "100%",
+        value_parser = percent,
+        value_delimiter = ',',
+        requires = "demand"
+    )]
+    watched: Vec<f64>,
     /// Plan without this box, or without one of its disks; may be repeated
     #[arg(long, value_name = "BOX[:DISK]")]
     without: Vec<String>,
@@ -41,6 +61,16 @@ pub(crate) struct PlanArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A share of 1, from per cent.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    let percent = number
+        .ok()
+        .filter(|percent| (1.0..=100.0).contains(percent));
+    let percent = percent.ok_or("write a number from 1% to 100%")?;
+    Ok(percent / 100.0)
 }
 
 /// A file of the library, and the number of its title.
@@ -76,13 +106,15 @@ pub(crate) fn plan(args: &PlanArgs) -> anyhow::Result<()> {
     let demand = PlanDemand {
         replicas: fleet.replicas,
         bytes_per_s: args.demand.map_or(0.0, |rate| rate.0 as f64),
+        bit_rate: args.bit_rate,
+        watched: args.watched.clone(),
     };
-    let planned = place(fleet.disks(&args.without), &library.titles, demand);
+    let planned = place(fleet.disks(&args.without), &library.titles, &demand);
     let previous = match &args.previous {
         Some(file) => Some(read_places(file)?),
         None if args.without.is_empty() => None,
         // What the loss changes.
-        None => Some(places(&place(all, &library.titles, demand), &library)),
+        None => Some(places(&place(all, &library.titles, &demand), &library)),
     };
     let changes = previous.map(|previous| {
         let now = |name: &str| previous.get(name).map_or(&[][..], Vec::as_slice);
@@ -94,9 +126,11 @@ pub(crate) fn plan(args: &PlanArgs) -> anyhow::Result<()> {
     if let (Some(folder), Some(changes)) = (&args.copies, &changes) {
         write_copies(folder, &fleet, &planned, &library, changes)?;
     }
+    let engine = headlong_config::Config::default().engine;
+    let work = planned.expected_work(&library.titles, &demand, &engine);
     let text = match args.json {
-        true => json(&planned, &library, changes.as_ref()),
-        false => text(&planned, &library, changes.as_ref()),
+        true => json(&planned, &work, &library, changes.as_ref()),
+        false => text(&planned, &work, &library, changes.as_ref()),
     };
     headlong_survey::print(&text)?;
     Ok(())
@@ -321,23 +355,29 @@ fn sums(library: &Titles, changes: &PlanChanges) -> (usize, u64, usize, usize) {
     )
 }
 
-fn text(plan: &Plan, library: &Titles, changes: Option<&PlanChanges>) -> String {
+fn text(
+    plan: &Plan,
+    work: &[SteadyState],
+    library: &Titles,
+    changes: Option<&PlanChanges>,
+) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{:<24} {:>9} {:>10} {:>6} {:>10} {:>6}",
-        "disk", "titles", "bytes", "full", "load", "busy"
+        "{:<24} {:>9} {:>10} {:>6} {:>11} {:>7} {:>6}",
+        "disk", "titles", "bytes", "full", "load", "memory", "busy"
     );
-    for (disk, load) in plan.disks.iter().zip(&plan.loads) {
+    for ((disk, load), work) in plan.disks.iter().zip(&plan.loads).zip(work) {
         let _ = writeln!(
             text,
-            "{:<24} {:>9} {:>10} {:>5.1}% {:>5.1}MiB/s {:>5.1}%",
+            "{:<24} {:>9} {:>10} {:>5.1}% {:>6.1}MiB/s {:>6.1}% {:>5.1}%",
             disk.id.to_string(),
             load.titles,
             Bytes(load.bytes).rounded().to_string(),
             100.0 * load.bytes as f64 / disk.bytes as f64,
             load.bytes_per_s / 1_048_576.0,
-            100.0 * load.bytes_per_s / disk.bytes_per_s as f64,
+            100.0 * work.hit_ratio,
+            100.0 * work.busy,
         );
     }
     if !plan.short.is_empty() {
@@ -360,8 +400,14 @@ fn text(plan: &Plan, library: &Titles, changes: Option<&PlanChanges>) -> String 
     text
 }
 
-fn json(plan: &Plan, library: &Titles, changes: Option<&PlanChanges>) -> String {
-    let disks = plan.disks.iter().zip(&plan.loads).map(|(disk, load)| {
+fn json(
+    plan: &Plan,
+    work: &[SteadyState],
+    library: &Titles,
+    changes: Option<&PlanChanges>,
+) -> String {
+    let disks = plan.disks.iter().zip(&plan.loads).zip(work);
+    let disks = disks.map(|((disk, load), work)| {
         serde_json::json!({
             "disk": disk.id.to_string(),
             "zone": disk.zone,
@@ -369,7 +415,10 @@ fn json(plan: &Plan, library: &Titles, changes: Option<&PlanChanges>) -> String 
             "bytes": load.bytes,
             "capacity_bytes": disk.bytes,
             "load_bytes_per_s": load.bytes_per_s,
-            "rate_bytes_per_s": disk.bytes_per_s,
+            "hit_ratio": work.hit_ratio,
+            "read_bytes_per_s": work.read_bytes_per_s,
+            "prefetch_bytes": work.prefetch_bytes,
+            "busy": work.busy,
         })
     });
     let changes = changes.map(|changes| {
@@ -411,6 +460,8 @@ mod tests {
             library: at("library"),
             heat: None,
             demand: None,
+            bit_rate: BitRate(4_000_000),
+            watched: vec![1.0],
             without: Vec::new(),
             previous: Some(at("places")),
             write: None,

@@ -60,7 +60,9 @@ pub use config::{
     Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, PIECE_BYTES_WITH_FLASH,
     Policy, Prefetch, Retention, SizingConfig,
 };
-pub use control::{ControlView, DriveTimes, EndedChain, SizeChange, SizeReason};
+pub use control::{
+    ControlView, DriveTimes, EndedChain, SizeChange, SizeReason, SteadyLoad, SteadyState,
+};
 pub use health::DeviceState;
 pub use ids::{ChainId, ConnectionId, FlashReadId, ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use knobs::{knobs, prefetch};

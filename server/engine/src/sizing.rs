@@ -10,7 +10,7 @@
 
 use headlong_units::BitRate;
 
-use crate::config::{Policy, SizingConfig};
+use crate::config::{EngineConfig, Policy, Retention, SizingConfig};
 
 /// The input of a rule about a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +82,21 @@ pub fn prefetch_bytes_with(
         Policy::FirstGrowSr => first_grow(square_root(sizing, bit_rate)),
     };
     bytes.max(1)
+}
+
+/// Most bytes of a prefetch without a controller that reduces it, with `budget_bytes` of memory:
+/// an even share of one and a half times the memory.
+///
+/// A chain that has its next prefetch read when the last one is used up holds half of one on
+/// average, so that three quarters of memory are in use; the rest is for pieces being sent, for
+/// chains that are ahead of the average and for retained pieces. Much larger prefetches would leave
+/// some chains with none, whose viewers would then wait for small reads. A page cache has no shares.
+pub(crate) fn fair_share_bytes(config: &EngineConfig, budget_bytes: u64, readers: u64) -> u64 {
+    if config.retention == Retention::PageCache {
+        return budget_bytes / 2;
+    }
+    let share = budget_bytes / 2 * 3 / readers.max(1);
+    share.max(config.piece_bytes).min(budget_bytes / 2)
 }
 
 fn proportional(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> u64 {

@@ -4,6 +4,7 @@
 //! weights from agents, a slow start of boxes that come back, a hash of the title with bounded
 //! loads. Used by simulations; no server runs it.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use headlong_units::names;
@@ -35,6 +36,8 @@ names! {
         Hash => "hash",
         /// At random, by weight.
         Random => "random",
+        /// By a plan: the boxes with a copy of the title, unless they have more than their part.
+        Placed => "placed",
     }
 }
 
@@ -94,6 +97,8 @@ pub struct Balancer {
     ring: HashRing,
     boxes: Vec<CheckedBox>,
     popularity: TitlePopularity,
+    /// Hashes of the keys of titles, by the hash of the title, for [`BalancingRule::Placed`].
+    keys: BTreeMap<u32, Vec<u32>>,
     /// Of the latest check.
     second: u64,
     /// State of the random numbers of [`BalancingRule::Random`].
@@ -118,9 +123,16 @@ impl Balancer {
             ring: HashRing::new(&ids),
             boxes: boxes.collect(),
             popularity: TitlePopularity::default(),
+            keys: BTreeMap::new(),
             second: 0,
             draws: mix(seed),
         }
+    }
+
+    /// Sets the keys of titles for [`BalancingRule::Placed`], by the hashes of the titles: the map
+    /// of [`crate::Fleet::placed_keys`].
+    pub fn set_keys(&mut self, keys: BTreeMap<u32, Vec<u32>>) {
+        self.keys = keys;
     }
 
     /// The box that gets a title, by its [`crate::title_hash`], as long as no bound sends it elsewhere.
@@ -143,6 +155,11 @@ impl Balancer {
                 (hash, Some(self.load_percent_max))
             }
             BalancingRule::BoundedHash => (title, Some(self.load_percent_max)),
+            BalancingRule::Placed => {
+                let keys = self.keys.get(&title).filter(|keys| !keys.is_empty());
+                let key = keys.map_or(title, |keys| keys[viewer as usize % keys.len()]);
+                (key, Some(self.load_percent_max))
+            }
             BalancingRule::Hash => (title, None),
             BalancingRule::Random => {
                 self.draws = self.draws.wrapping_add(1);
@@ -282,6 +299,33 @@ mod tests {
         let copies = boxes.iter().filter(|count| **count > 0).count();
         // 60 viewers, 64 places.
         assert!((20..=50).contains(&copies), "{boxes:?}");
+    }
+
+    #[test]
+    fn placed_title_goes_to_boxes_of_its_keys() {
+        let boxes = (0..6).map(|number| FleetBox::new(&format!("b{number}")));
+        let fleet = crate::Fleet {
+            boxes: boxes.collect(),
+            ..crate::Fleet::default()
+        };
+        let id = |text| crate::DiskId::read(text).expect("a disk");
+        let places = [
+            ("cold", [id("b4:d0")].to_vec()),
+            ("hot", ["b1:d0", "b2:d3", "b5:d0"].map(id).to_vec()),
+        ];
+        let keys = fleet.placed_keys(places.iter().map(|(title, on)| (*title, &on[..])));
+        let keys = keys.into_iter();
+        let keys = keys
+            .map(|(title, keys)| (title_hash(&title), keys))
+            .collect();
+        let mut of = Balancer::new(&fleet.boxes, BalancingRule::Placed, 1000, 1);
+        of.set_keys(keys);
+        let mut chosen = |title, viewer| of.choose(title_hash(title), viewer, None);
+        assert!((0..50).all(|viewer| chosen("cold", viewer) == Some(4)));
+        let hot: Vec<_> = (0..6).filter_map(|viewer| chosen("hot", viewer)).collect();
+        assert_eq!(hot, [1, 2, 5, 1, 2, 5]);
+        let home = of.home(title_hash("other"));
+        assert_eq!(of.choose(title_hash("other"), 3, None), home);
     }
 
     #[test]

@@ -7,8 +7,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_settings::{
-    Document, Mistakes, Rejection, Rows, Value, ValueKind, rate, size, text, whole,
+    Document, Mistakes, Rejection, Rows, Value, ValueKind, rate, size, text, time, whole,
 };
+use headlong_units::{Duration, GIB, MIB};
 
 /// The page of the manual that lists all keys.
 const MANUAL: &str = "docs/operate/fleet.md";
@@ -16,6 +17,9 @@ const MANUAL: &str = "docs/operate/fleet.md";
 const WEIGHT_MAX: u32 = 256;
 const NAMES_MAX: u32 = 8;
 const WEIGHT_USUAL: u32 = 100;
+/// Of disks with 5,400 to 10,000 turns a minute: a third of the stroke, and half a turn.
+const REPOSITION_USUAL: Duration = Duration::from_millis(15);
+const REPOSITION_MAX: Duration = Duration::from_secs(1);
 const NAME_BYTES_MAX: usize = 32;
 
 /// A fleet.
@@ -67,6 +71,8 @@ pub struct FleetBox {
     pub weight: u32,
     /// What fails together with it: copies of a title are in different zones.
     pub zone: Option<String>,
+    /// Its memory for pieces of files, for a plan.
+    pub memory_bytes: u64,
     /// Its disks, for a plan.
     pub disks: Vec<FleetDisk>,
 }
@@ -78,8 +84,10 @@ pub struct FleetDisk {
     pub name: String,
     /// Its capacity.
     pub bytes: u64,
-    /// Its throughput to viewers.
+    /// Its transfer rate, without seeks.
     pub bytes_per_s: u64,
+    /// From the end of one read to the first byte of the next, on average.
+    pub reposition: Duration,
     /// Folder of its titles.
     pub root: String,
 }
@@ -105,6 +113,7 @@ impl FleetBox {
         Self {
             name: name.to_owned(),
             weight: WEIGHT_USUAL,
+            memory_bytes: GIB,
             ..Self::default()
         }
     }
@@ -192,6 +201,8 @@ fn disk_rows() -> Rows<FleetDisk> {
     rows.add("bytes", size().at_least(1), |d| &mut d.bytes, "");
     let rate = rate().map(|rate| rate as u64, |rate: &u64| *rate as f64);
     rows.add("rate", rate, |d| &mut d.bytes_per_s, "");
+    let reposition = time().at_most(REPOSITION_MAX);
+    rows.add("reposition", reposition, |d| &mut d.reposition, "");
     rows.add("root", root(), |d| &mut d.root, "");
     rows
 }
@@ -203,6 +214,7 @@ fn box_rows() -> Rows<FleetBox> {
     rows.add("agent", address().optional(), |b| &mut b.agent, "");
     rows.add("url", url().optional(), |b| &mut b.url, "");
     rows.add("zone", text().optional(), |b| &mut b.zone, "");
+    rows.add("memory", size().at_least(MIB), |b| &mut b.memory_bytes, "");
     rows.add(
         "weight",
         whole().between(1, WEIGHT_MAX),
@@ -235,6 +247,7 @@ fn read_disks(document: &mut Document, table: &str, of: &mut FleetBox) {
         let table = format!("{table}.disk.{name}");
         let mut disk = FleetDisk {
             name: name.clone(),
+            reposition: REPOSITION_USUAL,
             ..FleetDisk::default()
         };
         disk_rows().read(document, &table, &mut disk);
@@ -388,7 +401,8 @@ mod tests {
     #[test]
     fn disks_are_read_in_order_of_name() {
         let disks = "[box.a.disk.d1]\nbytes = \"2TB\"\nrate = \"200MiB/s\"\nroot = \"/srv/1\"\n\
-            [box.a.disk.d0]\nbytes = \"1TB\"\nrate = \"100MiB/s\"\nroot = \"/srv/0\"\n";
+            [box.a.disk.d0]\nbytes = \"1TB\"\nrate = \"100MiB/s\"\nroot = \"/srv/0\"\n\
+            reposition = \"9ms\"\n";
         let fleet = Fleet::read("", &std::format!("{TWO}{disks}")).expect("right");
         let found = |disk: usize| {
             let disk = &fleet.boxes[0].disks[disk];
@@ -396,6 +410,9 @@ mod tests {
         };
         assert_eq!(found(0), ("d0", 1_000_000_000_000, 100 << 20, "/srv/0"));
         assert_eq!(found(1), ("d1", 2_000_000_000_000, 200 << 20, "/srv/1"));
+        let repositions = fleet.boxes[0].disks.iter().map(|disk| disk.reposition);
+        let repositions: Vec<Duration> = repositions.collect();
+        assert_eq!(repositions, [9, 15].map(Duration::from_millis));
         let wrong = std::format!("{TWO}[box.a.disk.d1]\nroot = \"/srv/a b\"\n");
         let mistakes = Fleet::read("", &wrong).expect_err("wrong");
         for key in ["bytes", "rate", "root"] {

@@ -202,8 +202,8 @@ mod tests {
             .collect();
         let expected = "{ status 404 } { var(txn.placed) -m found } !has_copy";
         assert_eq!(conditions, [expected; 2]);
-        // The key and four boxes.
-        let last = "    acl has_copy var(txn.placed),field(5,/),strcmp(txn.box) eq 0\n";
+        // The key and twelve boxes.
+        let last = "    acl has_copy var(txn.placed),field(13,/),strcmp(txn.box) eq 0\n";
         assert!(made.contains(last), "{made}");
     }
 }

@@ -13,6 +13,7 @@ extern crate std;
 
 mod agent;
 mod balancer;
+mod expected_work;
 mod fleet;
 mod haproxy;
 mod hash_ring;

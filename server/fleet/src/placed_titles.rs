@@ -16,11 +16,11 @@ use crate::hash_ring::HashRing;
 use crate::plan::DiskId;
 use crate::title_hash::title_hash;
 
-/// Viewers of a title with several keys are divided by their addresses into this many groups: a
-/// multiple of all numbers of copies that are used.
+/// Viewers of a title with several keys are divided by their addresses into this many groups, which
+/// 2, 3, 4, 6 and 12 copies share equally.
 pub(crate) const GROUPS: usize = 12;
-/// Copies of a title that are used: 12 is no multiple of 5.
-pub(crate) const COPIES_MAX: usize = 4;
+/// Copies of a title that are used: one for each group.
+pub(crate) const COPIES_MAX: usize = GROUPS;
 /// Keys that are tried: seconds of work. A fleet of 100 equal boxes needs about 5 million to have
 /// one for every two of them.
 const KEYS_MAX: u32 = 30_000_000;
@@ -71,6 +71,41 @@ impl KeyFinder<'_> {
     }
 }
 
+/// The share of a title's viewers that each of its copies has, if all boxes are in service. A title
+/// with more copies than `replicas` is popular, and its viewers are shared among them; of another
+/// one the first copy has all.
+pub(crate) fn viewers_of_copies(copies: usize, replicas: u32) -> impl Iterator<Item = f64> {
+    let copies = copies.min(COPIES_MAX);
+    let sharing = match copies > replicas as usize {
+        true => copies,
+        false => 1,
+    };
+    (0..copies).map(move |copy| {
+        let groups = (0..GROUPS).filter(|group| group % sharing == copy);
+        groups.count() as f64 / GROUPS as f64
+    })
+}
+
+/// The number of copies for a title whose load needs `needed` boxes: those who share its viewers
+/// get equal parts.
+pub(crate) fn copies_for(needed: usize, replicas: u32) -> usize {
+    let replicas = replicas as usize;
+    if needed <= 1 {
+        return replicas;
+    }
+    let least = needed.max(replicas + 1);
+    let mut equal = (1..=GROUPS).filter(|copies| GROUPS.is_multiple_of(*copies));
+    equal.find(|copies| *copies >= least).unwrap_or(COPIES_MAX)
+}
+
+/// A key for the viewers of a title, or for a group of them.
+struct PlacedKey<'a> {
+    group: Option<usize>,
+    number: u32,
+    /// Numbers of the boxes with a copy.
+    copies: &'a [usize],
+}
+
 impl Fleet {
     /// The map for [`Self::haproxy`], from the disks of each title; those of boxes that are not in
     /// the fleet do not count. A title with more than [`Self::replicas`] copies is popular: its
@@ -79,6 +114,43 @@ impl Fleet {
         &self,
         places: impl Iterator<Item = (&'p str, &'p [DiskId])>,
     ) -> PlacedTitles {
+        let mut map = String::new();
+        let unled = self.each_key(places, |title, of| {
+            let copies = of.copies.iter();
+            let names: String = copies
+                .map(|copy| format!("/{}", self.boxes[*copy].name))
+                .collect();
+            let group = of.group.map_or(String::new(), |group| format!("{group}/"));
+            let title = format!("{group}{}", self.title.balanced_name(title));
+            // Writing to a string cannot fail.
+            let _ = writeln!(map, "{} {}{names}", encoded(&title), key(of.number));
+        });
+        PlacedTitles { map, unled }
+    }
+
+    /// The same for [`crate::Balancer::set_keys`]: the hashes of each title's keys, one for all
+    /// viewers or one for each group; none if no key leads to its boxes.
+    pub fn placed_keys<'p>(
+        &self,
+        places: impl Iterator<Item = (&'p str, &'p [DiskId])>,
+    ) -> BTreeMap<String, Vec<u32>> {
+        let mut keys: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        self.each_key(places, |title, of| {
+            let hash = title_hash(&key(of.number));
+            match keys.get_mut(title) {
+                Some(of_title) => of_title.push(hash),
+                None => drop(keys.insert(title.into(), Vec::from([hash]))),
+            }
+        });
+        keys
+    }
+
+    /// Finds the keys of all titles. Returns [`PlacedTitles::unled`].
+    fn each_key<'p>(
+        &self,
+        places: impl Iterator<Item = (&'p str, &'p [DiskId])>,
+        mut each: impl FnMut(&'p str, PlacedKey<'_>),
+    ) -> usize {
         let ids: Vec<(u32, u32)> = self.boxes.iter().map(|b| (b.id(), b.weight)).collect();
         let ring = HashRing::new(&ids);
         let mut finder = KeyFinder {
@@ -86,7 +158,7 @@ impl Fleet {
             keys: BTreeMap::new(),
             tried: 0,
         };
-        let mut placed = PlacedTitles::default();
+        let mut unled = 0;
         for (title, disks) in places {
             let mut copies: Vec<usize> = Vec::new();
             for disk in disks {
@@ -94,10 +166,6 @@ impl Fleet {
                 copies.extend(of_box.filter(|of_box| !copies.contains(of_box)));
             }
             copies.truncate(COPIES_MAX);
-            let names: String = copies
-                .iter()
-                .map(|copy| format!("/{}", self.boxes[*copy].name))
-                .collect();
             // Whether all keys of the title lead to the boxes wanted.
             let mut is_led = true;
             let mut add = |group: Option<usize>, at: usize| {
@@ -107,10 +175,15 @@ impl Fleet {
                 let both = finder.find(first, second);
                 is_led &= both.is_some();
                 if let Some(number) = both.or_else(|| finder.find(first, None)) {
-                    let group = group.map_or(String::new(), |group| format!("{group}/"));
-                    let title = format!("{group}{}", self.title.balanced_name(title));
-                    // Writing to a string cannot fail.
-                    let _ = writeln!(placed.map, "{} {}{names}", encoded(&title), key(number));
+                    let copies = &copies;
+                    each(
+                        title,
+                        PlacedKey {
+                            group,
+                            number,
+                            copies,
+                        },
+                    );
                 }
             };
             match copies.len() {
@@ -120,9 +193,9 @@ impl Fleet {
                 }
                 _ => add(None, 0),
             }
-            placed.unled += usize::from(!is_led);
+            unled += usize::from(!is_led);
         }
-        placed
+        unled
     }
 }
 
@@ -227,6 +300,25 @@ mod tests {
             assert_eq!(order[..2], expected, "{group}");
         }
         assert!(made.map.lines().all(|line| line.ends_with("/b3/b1/b4")));
+    }
+
+    #[test]
+    fn copies_have_equal_shares_of_popular_title_and_first_all_of_others() {
+        let shares = |copies, replicas| viewers_of_copies(copies, replicas).collect::<Vec<_>>();
+        assert_eq!(shares(2, 2), [1.0, 0.0]);
+        assert_eq!(shares(4, 2), [0.25; 4]);
+        for needed in 0..20 {
+            for replicas in 1..5 {
+                let copies = copies_for(needed, replicas);
+                assert!(copies >= needed.min(COPIES_MAX).max(replicas as usize));
+                let of_each = shares(copies, replicas);
+                let is_popular = needed > 1;
+                assert_eq!(copies > replicas as usize, is_popular);
+                assert!(!is_popular || of_each.iter().all(|share| *share == of_each[0]));
+                let sum: f64 = of_each.iter().sum();
+                assert!((sum - 1.0).abs() < 1e-9, "{of_each:?}");
+            }
+        }
     }
 
     #[test]

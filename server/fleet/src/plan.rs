@@ -10,8 +10,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::fleet::Fleet;
-use crate::rendezvous::{RendezvousNode, hash};
+use headlong_engine::DriveTimes;
+use headlong_units::{BitRate, Duration, MIB};
+
+use crate::fleet::{Fleet, FleetDisk};
+use crate::placed_titles::{copies_for, viewers_of_copies};
+use crate::rendezvous::{RendezvousNode, RendezvousNodes, hash};
 
 /// Share of a disk that a plan fills: file systems and their placement suffer beyond it.
 const FILL_PERCENT_MAX: u64 = 95;
@@ -30,8 +34,12 @@ pub struct PlanDisk {
     pub root: String,
     /// Its capacity.
     pub bytes: u64,
-    /// Its throughput to viewers.
+    /// Its transfer rate.
     pub bytes_per_s: u64,
+    /// Its times, from which follows how busy it is.
+    pub drive: DriveTimes,
+    /// Its part of the memory of the box.
+    pub memory_bytes: u64,
     /// Its share of the titles, relative to other disks.
     weight: f64,
 }
@@ -75,12 +83,26 @@ pub struct PlanTitle {
 }
 
 /// The fleet, library and demand of a plan.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PlanDemand {
     /// Least number of copies of each title.
     pub replicas: u32,
     /// What all viewers read together; zero if it is unknown.
     pub bytes_per_s: f64,
+    /// Bit rate of the titles.
+    pub bit_rate: BitRate,
+    /// Parts of a title, of 1, each of which equally many viewers read from its beginning on.
+    pub watched: Vec<f64>,
+}
+
+impl PlanDemand {
+    /// What viewers read of a title, if the heat of all adds up to `heat`.
+    pub(crate) fn load(&self, title: &PlanTitle, heat: f64) -> f64 {
+        match heat > 0.0 {
+            true => title.heat / heat * self.bytes_per_s,
+            false => 0.0,
+        }
+    }
 }
 
 /// Places of all titles.
@@ -104,7 +126,7 @@ pub struct DiskLoad {
     pub titles: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Expected reads: the copies of a title share its viewers equally.
+    /// What viewers read of them, with the map of [`Fleet::placed_titles`].
     pub bytes_per_s: f64,
 }
 
@@ -113,24 +135,29 @@ impl Fleet {
     pub fn disks(&self, without: &[String]) -> Vec<PlanDisk> {
         let mut disks = Vec::new();
         for one in &self.boxes {
-            for disk in &one.disks {
-                let id = DiskId {
-                    of_box: one.name.clone(),
-                    disk: disk.name.clone(),
-                };
-                let text = id.to_string();
-                if without
-                    .iter()
-                    .any(|lost| *lost == one.name || *lost == text)
-                {
-                    continue;
-                }
+            let id = |disk: &FleetDisk| DiskId {
+                of_box: one.name.clone(),
+                disk: disk.name.clone(),
+            };
+            let is_there = |disk: &&FleetDisk| {
+                let text = id(disk).to_string();
+                let mut lost = without.iter();
+                !lost.any(|lost| *lost == one.name || *lost == text)
+            };
+            let count = one.disks.iter().filter(is_there).count() as u64;
+            for disk in one.disks.iter().filter(is_there) {
                 disks.push(PlanDisk {
-                    id,
+                    id: id(disk),
                     zone: one.zone.clone().unwrap_or_else(|| one.name.clone()),
                     root: disk.root.clone(),
                     bytes: disk.bytes,
                     bytes_per_s: disk.bytes_per_s,
+                    drive: DriveTimes {
+                        reposition: disk.reposition,
+                        transfer_per_mib: Duration(MIB * 1_000_000_000 / disk.bytes_per_s.max(1)),
+                    },
+                    // As the server divides it.
+                    memory_bytes: one.memory_bytes / count.max(1),
                     weight: disk.bytes as f64 * f64::from(one.weight),
                 });
             }
@@ -140,11 +167,10 @@ impl Fleet {
 }
 
 /// Places titles on disks.
-pub fn plan(disks: Vec<PlanDisk>, titles: &[PlanTitle], demand: PlanDemand) -> Plan {
+pub fn plan(disks: Vec<PlanDisk>, titles: &[PlanTitle], demand: &PlanDemand) -> Plan {
     let nodes = disks.iter();
-    let nodes: Vec<_> = nodes
-        .map(|disk| RendezvousNode::new(&disk.id.to_string(), disk.weight))
-        .collect();
+    let nodes = nodes.map(|disk| RendezvousNode::new(&disk.id.to_string(), disk.weight));
+    let nodes = RendezvousNodes::new(nodes.collect());
     let mut boxes: Vec<&str> = disks.iter().map(|disk| &*disk.id.of_box).collect();
     boxes.sort_unstable();
     boxes.dedup();
@@ -154,10 +180,6 @@ pub fn plan(disks: Vec<PlanDisk>, titles: &[PlanTitle], demand: PlanDemand) -> P
         .sum::<f64>();
     let mean_rate = mean_rate / disks.len().max(1) as f64;
     let heat: f64 = titles.iter().map(|title| title.heat).sum();
-    let load_of = |title: &PlanTitle| match heat > 0.0 {
-        true => title.heat / heat * demand.bytes_per_s,
-        false => 0.0,
-    };
     // The hottest first, so that what has to go to a later choice is what matters least.
     let mut order: Vec<usize> = (0..titles.len()).collect();
     order.sort_by(|a, b| {
@@ -170,33 +192,37 @@ pub fn plan(disks: Vec<PlanDisk>, titles: &[PlanTitle], demand: PlanDemand) -> P
     let mut scores: Vec<(f64, usize)> = Vec::with_capacity(disks.len());
     for number in order {
         let title = &titles[number];
-        let load = load_of(title);
+        let load = demand.load(title, heat);
         let needed = match mean_rate > 0.0 {
             true => libm::ceil(load / (mean_rate * TITLE_LOAD_MAX)),
             false => 0.0,
         };
-        let copies = (needed as usize)
-            .max(demand.replicas as usize)
-            .min(boxes.len());
+        let copies = copies_for(needed as usize, demand.replicas).min(boxes.len());
         let hash = hash(&title.name);
-        scores.clear();
-        scores.extend(nodes.iter().map(|node| node.score(hash)).zip(0..));
-        let chosen = choose(&mut scores, copies, |chosen: &[usize], disk, any_zone| {
+        let is_fit = |chosen: &[usize], disk: usize, any_zone: bool| {
             let is_apart = chosen.iter().all(|other| {
                 let (disk, other) = (&disks[disk], &disks[*other]);
                 disk.id.of_box != other.id.of_box && (any_zone || disk.zone != other.zone)
             });
             let limit = disks[disk].bytes / 100 * FILL_PERCENT_MAX;
             is_apart && loads[disk].bytes + title.bytes <= limit
-        });
+        };
+        nodes.leading(hash, &mut scores);
+        let mut chosen = choose(&mut scores, copies, &[false], is_fit);
+        if chosen.len() < copies {
+            nodes.all(hash, &mut scores);
+            chosen = choose(&mut scores, copies, &[false, true], is_fit);
+        }
         if chosen.len() < copies.max(1) {
             short.push(number);
         }
         for disk in &chosen {
-            let on = &mut loads[*disk];
-            on.titles += 1;
-            on.bytes += title.bytes;
-            on.bytes_per_s += load / chosen.len() as f64;
+            loads[*disk].titles += 1;
+            loads[*disk].bytes += title.bytes;
+        }
+        let shares = viewers_of_copies(chosen.len(), demand.replicas);
+        for (disk, share) in chosen.iter().zip(shares) {
+            loads[*disk].bytes_per_s += load * share;
         }
         places[number] = chosen;
     }
@@ -210,17 +236,18 @@ pub fn plan(disks: Vec<PlanDisk>, titles: &[PlanTitle], demand: PlanDemand) -> P
 }
 
 /// The first `copies` disks in the order of their scores that `is_fit` admits; first in zones of
-/// their own, then in any.
+/// their own, then in any, if `any_zones` has both.
 fn choose(
     scores: &mut [(f64, usize)],
     copies: usize,
+    any_zones: &[bool],
     is_fit: impl Fn(&[usize], usize, bool) -> bool,
 ) -> Vec<usize> {
     let by_score = |a: &(f64, usize), b: &(f64, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
     let mut chosen = Vec::with_capacity(copies);
     // Few titles look beyond their first disks, so the rest is not sorted.
     let mut sorted = 0;
-    for any_zone in [false, true] {
+    for any_zone in any_zones.iter().copied() {
         let mut next = 0;
         while chosen.len() < copies && next < scores.len() {
             if next == sorted {

@@ -41,6 +41,8 @@ fn demand(replicas: u32) -> PlanDemand {
     PlanDemand {
         replicas,
         bytes_per_s: 0.0,
+        bit_rate: BitRate(4_000_000),
+        watched: [1.0].into(),
     }
 }
 
@@ -75,8 +77,8 @@ proptest! {
         let fleet = fleet(&disks, &weights, |number| format!("z{}", number % zones));
         let titles = titles(500);
         let lost = format!("b{}", lost % disks.len());
-        let before = plan(fleet.disks(&[]), &titles, demand(replicas));
-        let after = plan(fleet.disks(std::slice::from_ref(&lost)), &titles, demand(replicas));
+        let before = plan(fleet.disks(&[]), &titles, &demand(replicas));
+        let after = plan(fleet.disks(std::slice::from_ref(&lost)), &titles, &demand(replicas));
         let copies: usize = before.places.iter().map(Vec::len).sum();
         let on_lost = before.places.iter().flatten();
         let on_lost = on_lost.filter(|disk| before.disks[**disk].id.of_box == lost).count();
@@ -94,7 +96,7 @@ proptest! {
         let mut titles = titles(count);
         // Some fill a disk almost alone.
         titles.iter_mut().step_by(40).for_each(|title| title.bytes = 900 * GB);
-        let plan = plan(fleet.disks(&[]), &titles, demand(replicas));
+        let plan = plan(fleet.disks(&[]), &titles, &demand(replicas));
         for (number, places) in plan.places.iter().enumerate() {
             let mut boxes: Vec<_> = places.iter().map(|disk| &plan.disks[*disk].id.of_box).collect();
             boxes.sort();
@@ -113,8 +115,8 @@ proptest! {
 fn lost_disk_moves_only_its_titles_and_its_return_moves_them_back() {
     let fleet = fleet(&[4, 4, 4], &[], |number| format!("z{number}"));
     let titles = titles(3000);
-    let whole = plan(fleet.disks(&[]), &titles, demand(1));
-    let without = plan(fleet.disks(&["b1:d2".into()]), &titles, demand(1));
+    let whole = plan(fleet.disks(&[]), &titles, &demand(1));
+    let without = plan(fleet.disks(&["b1:d2".into()]), &titles, &demand(1));
     let lost = changes(&without, &whole, &titles);
     let on_it = whole.loads[6];
     assert_eq!(whole.disks[6].id.to_string(), "b1:d2");
@@ -135,12 +137,12 @@ fn lost_disk_moves_only_its_titles_and_its_return_moves_them_back() {
 fn second_copy_heals_from_the_first_and_is_in_another_zone() {
     let fleet = fleet(&[2, 2, 2, 2], &[], |number| format!("z{}", number % 2));
     let titles = titles(1000);
-    let whole = plan(fleet.disks(&[]), &titles, demand(2));
+    let whole = plan(fleet.disks(&[]), &titles, &demand(2));
     for places in &whole.places {
         let zone = |disk: usize| &whole.disks[places[disk]].zone;
         assert_ne!(zone(0), zone(1));
     }
-    let without = plan(fleet.disks(&["b0".into()]), &titles, demand(2));
+    let without = plan(fleet.disks(&["b0".into()]), &titles, &demand(2));
     let healing = changes(&without, &whole, &titles);
     assert!(!healing.copies.is_empty());
     assert!(healing.copies.iter().all(|copy| copy.from.is_some()));
@@ -155,10 +157,10 @@ fn hot_title_gets_more_copies_and_load_is_shared() {
     }
     // The hot title has 101 / 500 of 250 MiB/s: a little more than two quarters of a disk's rate.
     let demand = PlanDemand {
-        replicas: 1,
         bytes_per_s: 250.0 * 1_048_576.0,
+        ..demand(1)
     };
-    let plan = plan(fleet.disks(&[]), &titles, demand);
+    let plan = plan(fleet.disks(&[]), &titles, &demand);
     assert_eq!(plan.places[7].len(), 3);
     assert!(
         plan.places

@@ -4,6 +4,11 @@
 //! moves only titles of its own. Scores: Schindelhauer and Schomaker, "Weighted Distributed Hash
 //! Tables", SPAA 2005, the logarithmic method.
 
+use alloc::vec::Vec;
+
+/// Nodes that lead the order for a title, on average: more than almost any title needs.
+const LEADING: f64 = 24.0;
+
 /// A node and its share of the titles, relative to the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RendezvousNode {
@@ -22,10 +27,63 @@ impl RendezvousNode {
 
     /// Its score for a title with this [`hash`]; the highest comes first.
     pub(crate) fn score(&self, title: u64) -> f64 {
-        let mixed = mix(self.hash ^ title);
-        // In (0, 1): the upper 53 bits, and half a step.
-        let uniform = ((mixed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        -self.weight / libm::log(uniform)
+        -self.weight / libm::log(self.uniform(title))
+    }
+
+    /// In (0, 1): the upper 53 bits, and half a step.
+    fn uniform(&self, title: u64) -> f64 {
+        ((mix(self.hash ^ title) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+}
+
+/// Nodes whose first ones for a title are found without the scores of all.
+#[derive(Debug, Clone)]
+pub(crate) struct RendezvousNodes {
+    nodes: Vec<RendezvousNode>,
+    /// For each node, what its uniform number exceeds if its score is a leading one.
+    bounds: Vec<f64>,
+}
+
+impl RendezvousNodes {
+    pub(crate) fn new(nodes: Vec<RendezvousNode>) -> Self {
+        // The score that [`LEADING`] nodes exceed on average: one with weight w does so with a
+        // probability of 1 - exp(-w / score).
+        let exceeding = |score: f64| {
+            let each = nodes
+                .iter()
+                .map(|node| 1.0 - libm::exp(-node.weight / score));
+            each.sum::<f64>()
+        };
+        let most: f64 = nodes.iter().map(|node| node.weight).sum();
+        let (mut low, mut high) = (0.0, most.max(f64::MIN_POSITIVE));
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            match exceeding(middle) > LEADING {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        let are_few = nodes.len() as f64 <= 2.0 * LEADING;
+        let bound = |node: &RendezvousNode| match are_few {
+            true => 0.0,
+            false => libm::exp(-node.weight / high),
+        };
+        let bounds = nodes.iter().map(bound).collect();
+        Self { nodes, bounds }
+    }
+
+    /// Fills a list with scores and numbers of nodes that come before all others.
+    pub(crate) fn leading(&self, title: u64, scores: &mut Vec<(f64, usize)>) {
+        scores.clear();
+        let nodes = (0..).zip(self.nodes.iter().zip(&self.bounds));
+        let leading = nodes.filter(|(_, (node, bound))| node.uniform(title) > **bound);
+        scores.extend(leading.map(|(number, (node, _))| (node.score(title), number)));
+    }
+
+    /// The same of all nodes.
+    pub(crate) fn all(&self, title: u64, scores: &mut Vec<(f64, usize)>) {
+        scores.clear();
+        scores.extend(self.nodes.iter().map(|node| node.score(title)).zip(0..));
     }
 }
 
@@ -94,6 +152,32 @@ mod tests {
             let kept: Vec<_> = before.iter().filter(|node| **node != 3).collect();
             assert!(kept.iter().all(|node| after.contains(node)), "{title}");
         }
+    }
+
+    #[test]
+    fn leading_nodes_come_before_all_others() {
+        let node = |number: u32| {
+            let weight = f64::from(1 + number % 7);
+            RendezvousNode::new(&format!("node-{number}"), weight)
+        };
+        let nodes: Vec<RendezvousNode> = (0..300).map(node).collect();
+        let of = RendezvousNodes::new(nodes.clone());
+        let mut leading = Vec::new();
+        let mut counts = 0;
+        for title in 0..500 {
+            let title = format!("title-{title}");
+            of.leading(hash(&title), &mut leading);
+            let mut found: Vec<usize> = leading.iter().map(|(_, number)| *number).collect();
+            let mut first = first_nodes(&title, &nodes, found.len());
+            found.sort_unstable();
+            first.sort_unstable();
+            assert_eq!(found, first);
+            counts += found.len();
+        }
+        assert!((20..28).contains(&(counts / 500)), "{counts}");
+        let few = RendezvousNodes::new(nodes[..5].to_vec());
+        few.leading(1, &mut leading);
+        assert_eq!(leading.len(), 5);
     }
 
     const HASH_OF_A: u64 = 3_614_954_621_116_712_976;

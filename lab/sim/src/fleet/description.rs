@@ -156,6 +156,7 @@ fn read_fleet(
     let percent = whole().between(101, 1000);
     fleet.load_percent_max = document.get_or("load_percent_max", &percent, fleet.load_percent_max);
     fleet.tries = document.get_or("tries", &whole().between(1, 8), fleet.tries);
+    fleet.replicas = document.get_or("replicas", &whole().between(1, 8), fleet.replicas);
     let disks = fleet.boxes.len() as u64 * u64::from(setup.disks);
     if disks > u64::from(DISKS_MAX) {
         let text = format!("makes {disks} disks; at most {DISKS_MAX} are possible");
@@ -172,6 +173,7 @@ fn read_fleet(
         rule: BalancingRule::SpreadHash,
         load_percent_max: fleet.load_percent_max,
         tries: fleet.tries,
+        replicas: fleet.replicas,
         has_agents: document.get_or("agents", &flag(), true),
         has_peers: document.get_or("peers", &flag(), true),
         origin,

@@ -8,6 +8,7 @@ use headlong_workload::specification::{ArrivalRate, TraceExtent};
 use headlong_workload::{Catalogue, SessionStream, Specification};
 
 use crate::fleet::figures::FleetFigures;
+use crate::fleet::placed::PlacedFleet;
 use crate::fleet::setup::FleetSetup;
 use crate::setup::{SetupError, WorldSetup};
 use crate::world::World;
@@ -48,13 +49,37 @@ impl FleetExperiment {
             ..self.fleet.clone()
         };
         let disks = setup.disks;
+        let placed = match rule {
+            BalancingRule::Placed => Some(self.place(&fleet, &catalogue, &specification)?),
+            _ => None,
+        };
         let drives = fleet.boxes.len() * disks as usize;
         let drives = (0..drives).map(|_| self.drive.build()).collect();
         let classes = &specification.classes;
-        let world = World::of_fleet(setup, &fleet, &catalogue, classes, sessions, drives)?;
+        let placed = placed.as_ref();
+        let world = World::of_fleet(setup, &fleet, placed, &catalogue, classes, sessions, drives)?;
         let seen = world.run();
         let of = (disks, self.rate_mib_s);
-        Ok(FleetFigures::new(&self.name, &fleet, of, &seen))
+        let expected = placed.map_or(&[][..], |placed| &placed.expected);
+        Ok(FleetFigures::new(&self.name, &fleet, of, expected, &seen))
+    }
+
+    /// Plans where the titles live.
+    fn place(
+        &self,
+        fleet: &FleetSetup,
+        catalogue: &Catalogue,
+        specification: &Specification,
+    ) -> Result<PlacedFleet, SetupError> {
+        let space = fleet.pull_space(self.drive.capacity_bytes(), self.setup.disks);
+        let hashes = FleetSetup::hashes(catalogue);
+        PlacedFleet::new(
+            fleet,
+            &self.setup,
+            (&self.drive, space.first),
+            (catalogue, specification, &hashes),
+            self.rate_mib_s * MIB as f64,
+        )
     }
 
     /// From the start until the last viewers arrive.

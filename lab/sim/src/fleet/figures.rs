@@ -6,11 +6,13 @@ use std::borrow::Cow;
 use headlong_units::MIB;
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::placed::ExpectedDisk;
 use crate::fleet::setup::FleetSetup;
 use crate::fleet::usage::{BoxUse, FleetUse};
 use crate::histogram::{ratio, round};
 use crate::measure::RunMeasurements;
 use crate::run_figures::RunFigures;
+use crate::usage::DiskUse;
 
 /// Name and version of the schema of [`FleetFigures`]. New fields may be added under the same name.
 pub const FLEET_SCHEMA: &str = "headlong-simulate-fleet-1";
@@ -78,8 +80,40 @@ pub struct FleetFigures {
     pub wall_s: Option<f64>,
     /// Each box.
     pub boxes: Vec<BoxFigures>,
+    /// Each disk, if titles were placed by a plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<PlannedDiskFigures>,
     /// The figures of all boxes together, as of one server.
     pub run: RunFigures,
+}
+
+/// A disk beside what its plan expected of it. Rates are in MiB/s.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedDiskFigures {
+    /// Its box and its name, `BOX:DISK`.
+    pub disk: String,
+    /// Titles on it.
+    pub titles: u64,
+    /// Bytes that viewers were expected to read of its titles.
+    pub planned_sent_mib_s: f64,
+    /// Bytes that it sent.
+    pub sent_mib_s: f64,
+    /// Share of those that was expected to be found in memory, sent before.
+    pub planned_hit_ratio: f64,
+    /// Share of those that was found in memory.
+    pub hit_ratio: f64,
+    /// Bytes that it was expected to read.
+    pub planned_disk_mib_s: f64,
+    /// Bytes that it read.
+    pub disk_mib_s: f64,
+    /// Mean prefetch that was expected.
+    pub planned_prefetch_mib: f64,
+    /// Mean prefetch.
+    pub prefetch_mib: f64,
+    /// Share of time with a read outstanding that was expected.
+    pub planned_busy: f64,
+    /// Share of time with a read outstanding.
+    pub busy: f64,
 }
 
 /// Activity of one box within the window.
@@ -111,8 +145,12 @@ impl FleetFigures {
         name: &str,
         fleet: &FleetSetup,
         (disks, rate_mib_s): (u32, f64),
+        expected: &[ExpectedDisk],
         seen: &RunMeasurements,
     ) -> Self {
+        let length_s = seen.length().as_secs_f64();
+        let planned = expected.iter().zip(&seen.disks);
+        let planned = planned.map(|(of, used)| PlannedDiskFigures::new(of, used, length_s));
         let none = FleetUse::default();
         let used = seen.fleet.as_ref().unwrap_or(&none);
         let seconds = used.seconds as f64;
@@ -176,7 +214,36 @@ impl FleetFigures {
             boxes: boxes
                 .map(|(named, one)| figures(&named.name, one))
                 .collect(),
+            planned: planned.collect(),
             run,
         }
+    }
+}
+
+impl PlannedDiskFigures {
+    fn new(expected: &ExpectedDisk, used: &DiskUse, seconds: f64) -> Self {
+        let ExpectedDisk { id, load, work } = expected;
+        let mib = |bytes: f64| round(bytes / MIB as f64, 3);
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        let stats = &used.stats;
+        Self {
+            disk: id.to_string(),
+            titles: load.titles,
+            planned_sent_mib_s: mib(load.bytes_per_s),
+            sent_mib_s: mib_s(stats.bytes_sent),
+            planned_hit_ratio: round(work.hit_ratio, 4),
+            hit_ratio: ratio(stats.bytes_reused as f64, stats.bytes_sent as f64),
+            planned_disk_mib_s: mib(work.read_bytes_per_s),
+            disk_mib_s: mib_s(stats.bytes_read),
+            planned_prefetch_mib: mib(work.prefetch_bytes as f64),
+            prefetch_mib: mib(stats.job_bytes as f64 / stats.jobs.max(1) as f64),
+            planned_busy: round(work.busy, 4),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds),
+        }
+    }
+
+    /// The expected share of busy time by the measured one.
+    pub fn busy_ratio(&self) -> f64 {
+        ratio(self.planned_busy, self.busy)
     }
 }

@@ -6,6 +6,7 @@
 mod description;
 mod experiment;
 mod figures;
+mod placed;
 mod pulled;
 mod server;
 mod setup;
@@ -13,7 +14,10 @@ mod usage;
 
 pub use self::description::FleetSources;
 pub use self::experiment::FleetExperiment;
-pub use self::figures::{BoxFigures, FLEET_IMITATED, FLEET_SCHEMA, FleetFigures};
+pub use self::figures::{
+    BoxFigures, FLEET_IMITATED, FLEET_SCHEMA, FleetFigures, PlannedDiskFigures,
+};
+pub(crate) use self::placed::PlacedFleet;
 pub(crate) use self::server::FleetServer;
 pub use self::setup::{BoxFailure, FleetSetup, OriginLink};
 pub use self::usage::{BoxUse, FleetUse};

@@ -21,7 +21,7 @@ use crate::fleet::pulled::{PartKey, PullSpace, PulledParts};
 use crate::fleet::setup::{FleetSetup, OriginLink};
 use crate::fleet::usage::{BoxSecond, FleetRecorder, FleetUse};
 use crate::histogram::Histogram;
-use crate::layout::{FileLocation, Layout};
+use crate::layout::{FileLocation, Layout, TitleCopy};
 use crate::link::Link;
 use crate::next_times::NextTimes;
 use crate::origin::{CacheUse, Origin, OriginEvent, ReplyPiece, Requester, ServerState};
@@ -102,8 +102,10 @@ pub(crate) struct FleetServer {
     tries: u32,
     has_agents: bool,
     origin: OriginLink,
-    /// Where each file lies at the box of its title.
+    /// Where each file lies at the first box of its title.
     layout: Layout,
+    /// Copies of titles at other boxes, by number of title.
+    further_copies: BTreeMap<u32, Vec<TitleCopy>>,
     /// The balancer's hash of each title.
     hashes: Vec<u32>,
     /// The title of each file.
@@ -149,6 +151,7 @@ impl FleetServer {
             has_agents: setup.has_agents,
             origin: setup.origin,
             layout: Layout::empty(),
+            further_copies: BTreeMap::new(),
             hashes,
             titles: Vec::new(),
             pulled: PulledParts::new(count, disks, space),
@@ -170,6 +173,17 @@ impl FleetServer {
         }
         (0..count).for_each(|of_box| fleet.note(of_box));
         fleet
+    }
+
+    /// Places titles by a plan: the hashes of their keys by the hash of the title, and copies
+    /// besides the first by number of title.
+    pub(crate) fn set_places(
+        &mut self,
+        keys: BTreeMap<u32, Vec<u32>>,
+        further_copies: BTreeMap<u32, Vec<TitleCopy>>,
+    ) {
+        self.balancer.set_keys(keys);
+        self.further_copies = further_copies;
     }
 
     /// The box of a request; none if the origin answers it.
@@ -313,25 +327,35 @@ impl FleetServer {
         }
     }
 
-    /// What a box has of a requested range: the file if it is the box of the title, or a part.
+    /// Where a file lies at a box that has a copy of its title.
+    fn copy_at(&self, of_box: usize, asking: &FileRequest<'_>) -> Option<FileLocation> {
+        let is_here = |disk: u32| (disk / self.disks) as usize == of_box;
+        let place = if is_here(asking.place.disk) {
+            asking.place.clone()
+        } else {
+            let title = self.titles[asking.object.0 as usize];
+            let mut copies = self.further_copies.get(&title)?.iter();
+            let copy = copies.find(|copy| is_here(copy.disk))?;
+            asking.place.of_copy(*copy)
+        };
+        let disk = place.disk % self.disks;
+        Some(FileLocation { disk, ..place })
+    }
+
+    /// What a box has of a requested range: the file if it has the title, or a part.
     fn stored(
         &self,
         of_box: usize,
         asking: &FileRequest<'_>,
     ) -> Option<(ObjectId, FileLocation, Option<ByteRange>)> {
-        let place = asking.place;
-        if (place.disk / self.disks) as usize == of_box {
-            let disk = place.disk % self.disks;
-            let place = FileLocation {
-                disk,
-                ..place.clone()
-            };
+        if let Some(place) = self.copy_at(of_box, asking) {
             return Some((asking.object, place, asking.range));
         }
         let key = PartKey::new(of_box, asking.object, asking.wanted());
         let part = self.pulled.get(&key)?;
         let range = ByteRange::new(0, part.bytes);
-        Some((part.file, part.place(place.bit_rate), Some(range)))
+        let place = part.place(asking.place.bit_rate);
+        Some((part.file, place, Some(range)))
     }
 
     /// Asks a box that is in service.
@@ -500,6 +524,7 @@ impl Origin for FleetServer {
                 avoid = Some(of_box);
                 continue;
             }
+            let is_away = self.copy_at(of_box, &asking).is_none();
             let asked = self.ask_box(now, of_box, asker, &asking);
             let used = &mut self.recorder.used;
             match asked {
@@ -509,7 +534,6 @@ impl Origin for FleetServer {
                 }
                 Err(status) => return Err(status),
                 Ok(request) => {
-                    let is_away = (place.disk / self.disks) as usize != of_box;
                     used.redispatched += u64::from(avoid.is_some());
                     used.boxes[of_box].requests += 1;
                     used.boxes[of_box].requests_away += u64::from(is_away);

@@ -46,6 +46,8 @@ pub struct FleetSetup {
     pub load_percent_max: u32,
     /// Boxes that are asked in turn before a viewer gets a refusal.
     pub tries: u32,
+    /// Least number of copies of each title, for [`BalancingRule::Placed`].
+    pub replicas: u32,
     /// Whether boxes have agents that tell what they can bear.
     pub has_agents: bool,
     /// Whether a box asks its peers for what it lacks, before the origin.

@@ -49,6 +49,7 @@ fn fleet(boxes: usize, disks: u32, rate_mib_s: f64) -> FleetExperiment {
             rule: BalancingRule::Hash,
             load_percent_max: 125,
             tries: 2,
+            replicas: 1,
             has_agents: true,
             has_peers: false,
             failures: Vec::new(),

@@ -5,6 +5,7 @@ mod client_hints;
 mod determinism;
 mod disks;
 mod fleet;
+mod fleet_plan;
 mod load_steps;
 mod loss_bound;
 mod phases;

@@ -15,6 +15,7 @@ mod ended_chains;
 mod interface;
 mod paper;
 mod ramp;
+mod steady;
 
 pub(crate) use controller::Controller;
 pub use controller::{ControlView, SizeChange};
@@ -22,3 +23,4 @@ pub use drive::DriveTimes;
 pub use ended_chains::EndedChain;
 pub(crate) use interface::ControllerInput;
 pub use interface::SizeReason;
+pub use steady::{SteadyLoad, SteadyState};

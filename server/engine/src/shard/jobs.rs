@@ -11,7 +11,6 @@ use headlong_units::{BitRate, Duration, Instant};
 use super::state::Shard;
 use crate::chain::Chain;
 use crate::command::Failure;
-use crate::config::Retention;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, JobId, RequestId, StreamId};
 use crate::memory::PieceKey;
@@ -325,7 +324,7 @@ impl Shard {
         let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
         match self.control.cut(wanted_bytes, self.reader_count()) {
             Some(cut) => cut.max(self.config.piece_bytes).min(budget / 2),
-            None => self.fair_share_bytes(),
+            None => sizing::fair_share_bytes(&self.config, budget, self.reader_count()),
         }
         .min(wanted_bytes)
     }
@@ -338,20 +337,6 @@ impl Shard {
     /// Number of chains with a reader.
     pub(super) fn reader_count(&self) -> u64 {
         self.chains.reader_count() as u64
-    }
-
-    /// A chain's even share of one and a half times the memory. A chain that has its next prefetch
-    /// read when the last one is used up holds half of one on average, so that three quarters of
-    /// memory are in use; the rest is for pieces being sent, for chains that are ahead of the
-    /// average and for retained pieces. Much larger prefetches would leave some chains with none,
-    /// whose viewers would then wait for small reads. A page cache has no shares.
-    fn fair_share_bytes(&self) -> u64 {
-        let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
-        if self.config.retention == Retention::PageCache {
-            return budget / 2;
-        }
-        let share = budget / 2 * 3 / self.reader_count().max(1);
-        share.max(self.config.piece_bytes).min(budget / 2)
     }
 
     /// Bit rate by the player as far as it is trusted, by the manifest, or by the long-run pace of
