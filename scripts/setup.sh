@@ -19,7 +19,8 @@ test="chromium:chromium fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs 
     traffic_server:trafficserver varnishd:varnish
     mount.davfs:davfs2 vlc:vlc-bin cvlc:vlc-plugin-base unshare:util-linux
     certbot:certbot rsync:rsync wget:wget rclone:rclone git:git sqlite3:sqlite3 strace:strace
-    promtool:prometheus openssl:openssl lintian:lintian rpm:rpm pip3:python3-pip man:man-db systemd-sysusers:systemd"
+    promtool:prometheus openssl:openssl lintian:lintian rpm:rpm pip3:python3-pip man:man-db systemd-sysusers:systemd
+    Rscript:r-cran-ggplot2 Rscript:r-cran-bit64"
 bench="fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs ip:iproute2 nginx:nginx-light
     apache2:apache2 haproxy:haproxy traffic_server:trafficserver varnishd:varnish"
 hot="nginx:nginx-light h2load:nghttp2-client ip:iproute2 unshare:util-linux openssl:openssl

@@ -14,7 +14,6 @@ pythons=${PYTHONS:-python3}
 package=programs/python
 work=target/wheel
 maturin="maturin>=1.16,<2"
-tests="pyarrow polars pandas duckdb pytest mypy papermill ipykernel matplotlib"
 
 first=${pythons%% *}
 rm -rf "$work"
@@ -48,8 +47,9 @@ for python in $pythons; do
     "$clean/bin/python" -c 'import headlong; print("headlong", headlong.__version__, headlong.read_log(
         b"ts_ms,session,file,offset,size,bytes\n1000,a,f.mp4,0,10,10\n"))'
     # shellcheck disable=SC2086 # the packages are words
-    "$clean/bin/pip" install -q --disable-pip-version-check $tests ${SPARK:+pyspark setuptools}
+    "$clean/bin/pip" install -q --disable-pip-version-check -r "$package/tests/requirements.txt" \
+        mypy ${SPARK:+pyspark setuptools}
     # Not `python -m pytest`, which would import the sources instead of the wheel.
-    "$clean/bin/pytest" -q -p no:cacheprovider "$package/tests"
+    "$clean/bin/pytest" -q -rs -p no:cacheprovider "$package/tests"
     "$clean/bin/mypy" --config-file "$package/pyproject.toml" --cache-dir "$clean/mypy" -p headlong
 done
