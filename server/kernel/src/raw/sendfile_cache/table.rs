@@ -92,6 +92,8 @@ struct StreamCopies {
     places: HashMap<(u32, u32), u32>,
     /// The cached range of the stream, if determined.
     resident: Option<PartInMemory>,
+    /// Whether a request went beyond that range since: more may be in memory now.
+    is_outgrown: bool,
     asked: u32,
 }
 
@@ -213,7 +215,8 @@ impl CopyTable {
     pub(super) fn asks_for(&mut self, stream: StreamId) -> bool {
         let file = self.files.get_mut(&stream);
         file.is_some_and(|file| {
-            let asks = file.resident.is_none() && file.asked.is_multiple_of(ASKED_ONE_IN);
+            let is_open = file.resident.is_none() || file.is_outgrown;
+            let asks = is_open && file.asked.is_multiple_of(ASKED_ONE_IN);
             file.asked = file.asked.wrapping_add(1);
             asks
         })
@@ -222,6 +225,7 @@ impl CopyTable {
     /// Sets the range of a stream that is in memory.
     pub(super) fn set_resident(&mut self, stream: StreamId, of_it: PartInMemory) {
         if let Some(file) = self.files.get_mut(&stream) {
+            file.is_outgrown = false;
             self.residents += usize::from(file.resident.replace(of_it).is_none());
         }
     }
@@ -249,6 +253,7 @@ impl CopyTable {
         let per_block = self.per_block() as u32;
         let file = self.files.get_mut(&stream)?;
         if !is_enough(file.resident.as_ref()?, part, start, end) {
+            file.is_outgrown = true;
             return None;
         }
         file.asked = file.asked.wrapping_add(1);
@@ -420,6 +425,22 @@ mod tests {
             [Slot(11)],
             "the other place has no owner"
         );
+    }
+
+    #[test]
+    fn range_is_determined_again_after_a_request_beyond_it() {
+        let mut table = resident();
+        let asks = |table: &mut CopyTable| {
+            let times = 0..ASKED_ONE_IN;
+            times.filter(|_| table.asks_for(STREAM)).count()
+        };
+        table.set_resident(STREAM, there(0, 1000));
+        assert_eq!(asks(&mut table), 0, "it is known");
+        assert!(found(&mut table, 0..=1, 1500).is_empty(), "beyond it");
+        assert_eq!(asks(&mut table), 1, "for a sample of requests");
+        table.set_resident(STREAM, there(0, 1500));
+        assert_eq!(found(&mut table, 0..=1, 1500), [0, 1]);
+        assert_eq!(asks(&mut table), 0);
     }
 
     #[test]
