@@ -44,6 +44,7 @@ mod own_log;
 mod package;
 mod packaging;
 mod packaging_corpus;
+mod packaging_reads;
 mod preload_chunks;
 mod preload_faults;
 mod preload_leftovers;
