@@ -5,6 +5,7 @@
 //! one, and those of titles that are watched often.
 
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use headlong_engine::{EngineConfig, Retention, SteadyLoad, SteadyState};
 
@@ -16,9 +17,9 @@ use crate::rendezvous::mix;
 const VIEWERS: usize = 2048;
 /// Parts of a title for which hits are computed: fewer viewers reach the later ones.
 const PARTS: usize = 8;
-/// Times to the next viewer for which hits are computed, seconds: each is so many times the one
-/// before.
-const WITHIN_S: (f64, f64) = (1.0, 1e7);
+/// Times to the next viewer for which hits are computed: from a second to a hundred days, each so
+/// many times the one before.
+const POINTS: usize = 90;
 const WITHIN_STEP: f64 = 1.2;
 /// Below it, the probability of an event that is expected so often is taken by its series.
 const RARE: f64 = 1e-3;
@@ -41,8 +42,15 @@ struct RetainedPart {
     after_s: f64,
 }
 
-/// Share of the bytes sent that memory has, by its size: pairs in ascending order.
-struct HitCurve(Vec<(f64, f64)>);
+/// Share of the bytes sent that memory has, by its size.
+struct HitCurve {
+    parts: Vec<RetainedPart>,
+    retention: Retention,
+    /// Bytes that viewers read per second.
+    all: f64,
+    /// Bytes in memory and hits, in ascending order: few are ever asked for.
+    points: RefCell<[Option<(f64, f64)>; POINTS]>,
+}
 
 impl Plan {
     /// How busy each disk is with this demand, if the boxes have these settings of the engine and
@@ -172,28 +180,49 @@ impl RetainedPart {
 impl HitCurve {
     fn new(titles: &[TitleLoad], demand: &PlanDemand, retention: Retention) -> Self {
         let parts = parts(titles, demand);
-        let all: f64 = parts.iter().map(|part| part.bytes * part.rate).sum();
-        let mut curve = Vec::from([(0.0, 0.0)]);
-        let mut within_s = WITHIN_S.0;
-        while within_s < WITHIN_S.1 {
-            let (mut bytes, mut found) = (0.0, 0.0);
-            for part in &parts {
-                let (share, hits) = part.retained(within_s, retention);
-                bytes += part.bytes * share;
-                found += part.bytes * part.rate * hits;
-            }
-            curve.push((bytes, found / all.max(f64::MIN_POSITIVE)));
-            within_s *= WITHIN_STEP;
+        Self {
+            all: parts.iter().map(|part| part.bytes * part.rate).sum(),
+            parts,
+            retention,
+            points: RefCell::new([None; POINTS]),
         }
-        Self(curve)
+    }
+
+    /// The bytes and hits of a point, by how many seconds it looks ahead; the first is 0.
+    fn point(&self, number: usize) -> (f64, f64) {
+        if let Some(point) = self.points.borrow()[number] {
+            return point;
+        }
+        let within_s = match number {
+            0 => 0.0,
+            _ => libm::pow(WITHIN_STEP, (number - 1) as f64),
+        };
+        let (mut bytes, mut found) = (0.0, 0.0);
+        for part in &self.parts {
+            let (share, hits) = part.retained(within_s, self.retention);
+            bytes += part.bytes * share;
+            found += part.bytes * part.rate * hits;
+        }
+        let point = (bytes, found / self.all.max(f64::MIN_POSITIVE));
+        self.points.borrow_mut()[number] = Some(point);
+        point
     }
 
     fn at(&self, bytes: f64) -> f64 {
-        let above = self.0.partition_point(|(size, _)| *size <= bytes);
-        let below = self.0[above.saturating_sub(1)];
-        let Some(above) = self.0.get(above) else {
+        // The first point with more bytes, or none.
+        let (mut above, mut end) = (1, POINTS);
+        while above < end {
+            let middle = above.midpoint(end);
+            match self.point(middle).0 <= bytes {
+                true => above = middle + 1,
+                false => end = middle,
+            }
+        }
+        let below = self.point(above - 1);
+        if above == POINTS {
             return below.1;
-        };
+        }
+        let above = self.point(above);
         below.1 + (above.1 - below.1) * (bytes - below.0) / (above.0 - below.0)
     }
 }

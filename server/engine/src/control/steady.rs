@@ -133,6 +133,12 @@ impl<'l> SteadyObserver<'l> {
         .min(rule_bytes)
     }
 
+    /// Both: all of a state that changes from tick to tick.
+    fn sizes(&self) -> (u64, u64) {
+        let rule_bytes = self.rule_bytes();
+        (rule_bytes, self.cut_bytes(rule_bytes))
+    }
+
     /// Bytes before the end of its prefetches at which a chain has the next one read.
     fn ahead_bytes(&self) -> u64 {
         match self.config.reads_ahead() {
@@ -175,8 +181,7 @@ impl<'l> SteadyObserver<'l> {
 
     /// The work that all chains cause, and the share of the time that it takes.
     fn state(&self) -> (SteadyState, DeviceWork) {
-        let rule_bytes = self.rule_bytes();
-        let prefetch_bytes = self.cut_bytes(rule_bytes);
+        let (rule_bytes, prefetch_bytes) = self.sizes();
         let hit_ratio = self.hit_ratio(prefetch_bytes);
         let mut past = EndedChains::default();
         let mut sent_bytes = 0;
@@ -206,8 +211,12 @@ impl<'l> SteadyObserver<'l> {
         let mut stats = Stats::default();
         let mut ended = self.load.chains.iter().cycle();
         let mut due = 0.0;
+        let (mut sizes, mut of_sizes) = (self.sizes(), self.state());
         for tick in 1..=TICKS {
-            let (state, work) = self.state();
+            if self.sizes() != sizes {
+                (sizes, of_sizes) = (self.sizes(), self.state());
+            }
+            let (state, work) = of_sizes;
             let sent = self.load.bytes_per_s * TICK.as_secs_f64();
             stats.bytes_sent += sent as u64;
             stats.bytes_reused += (sent * state.hit_ratio) as u64;
