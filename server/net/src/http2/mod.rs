@@ -7,6 +7,7 @@
 
 mod connection_buffer;
 mod metered_stream;
+mod request_turn;
 mod slice;
 mod stream;
 
@@ -24,6 +25,8 @@ use tokio::time::{Duration, Instant, Sleep, sleep};
 
 use self::connection_buffer::ConnectionBuffer;
 use self::metered_stream::{MeteredStream, ReadGate};
+use self::request_turn::RequestTurn;
+pub(super) use self::request_turn::RequestTurns;
 use self::slice::Slice;
 use super::context::ListenerContext;
 use super::info::ConnectionInfo;
@@ -35,8 +38,7 @@ use super::{BoxError, NoBody};
 /// Bytes of one reply in the library's buffers.
 const STREAM_BUFFER_BYTES: usize = 128 << 10;
 
-/// Requests that a connection may begin in one turn. Beginning one takes some 50 us, so that a viewer
-/// waits for a few milliseconds while dozens of connections on its thread begin all they may.
+/// Requests that a connection may begin in one turn. Beginning one takes some 50 us.
 const REQUESTS_PER_TURN: usize = 2;
 
 /// What a refusal for lack of request memory adds to its connection's debt, which is paid by time, if
@@ -56,6 +58,7 @@ pub(super) struct Http2<IO, S, B: ReplyBytes> {
     streams: FuturesUnordered<StreamFuture>,
     buffered: Arc<ConnectionBuffer>,
     gate: Arc<ReadGate>,
+    turn: RequestTurn,
     /// When the debt for refused requests is paid.
     refusals_paid_at: Instant,
     is_asked_to_close: bool,
@@ -96,6 +99,7 @@ where
             streams: FuturesUnordered::new(),
             buffered: Arc::default(),
             gate,
+            turn: RequestTurn::default(),
             refusals_paid_at: Instant::now(),
             is_asked_to_close: false,
             is_told_to_calm: false,
@@ -132,12 +136,17 @@ where
         }
         // Data from the disks goes to the streams before the connection writes.
         while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(cx) {}
+        if self.turn.poll(cx).is_pending() {
+            // Its replies go on meanwhile.
+            return connection.poll_closed(cx).map_err(Into::into);
+        }
         let mut begun_count = 0;
         loop {
             if begun_count == REQUESTS_PER_TURN {
                 // Further requests may wait in the library.
                 self.gate.set_closed(true);
-                cx.waker().wake_by_ref();
+                self.turn.end();
+                self.turn.line_up(&self.context.request_turns, cx);
                 break;
             }
             if self.info.is_flooded() && !self.is_told_to_calm {
@@ -175,7 +184,10 @@ where
                 Poll::Pending if self.info.is_flooded() && !self.is_told_to_calm => {}
                 // All that waited have begun.
                 Poll::Pending if self.gate.is_closed() => self.gate.set_closed(false),
-                Poll::Pending => break,
+                Poll::Pending => {
+                    self.turn.end();
+                    break;
+                }
             }
         }
         // First poll of the new requests; the data they send wakes this task.
