@@ -22,7 +22,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Interval between checks whether the disk is idle.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Time after its last read during which a disk counts as busy.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Work done by a scan since its last pause.
 #[derive(Debug, Default)]
@@ -139,8 +139,8 @@ mod tests {
         assert!(!look(0, 0, idle));
         assert!(look(250, 0, waiting));
         assert!(look(500, 1, idle), "a read between two checks");
-        assert!(look(500 + 1999, 1, idle));
-        assert!(!look(500 + 2000, 1, idle));
+        assert!(look(500 + 999, 1, idle));
+        assert!(!look(500 + 1000, 1, idle));
         assert!(look(3000, 2, idle));
         let offline = (DeviceState::Offline, 3, waiting);
         assert!(!seen.update(began + Duration::from_secs(4), offline));
