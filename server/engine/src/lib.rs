@@ -66,6 +66,7 @@ pub use control::{
 pub use health::DeviceState;
 pub use ids::{ChainId, ConnectionId, FlashReadId, ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use knobs::{knobs, prefetch};
+pub use popularity::read_again_within;
 pub use request::{AnnouncedRequest, Hints, ReaderIdentity, Request};
 pub use saved_state::{SavedChain, ShardMeasurements};
 pub use shard::{ChainView, PartInMemory, PieceBytes, Shard, TransferPiece};

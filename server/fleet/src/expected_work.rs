@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-use headlong_engine::{EngineConfig, Retention, SteadyLoad, SteadyState};
+use headlong_engine::{EngineConfig, Retention, SteadyLoad, SteadyState, read_again_within};
 
 use crate::placed_titles::viewers_of_copies;
 use crate::plan::{Plan, PlanDemand, PlanDisk, PlanTitle};
@@ -17,6 +17,8 @@ use crate::rendezvous::mix;
 const VIEWERS: usize = 2048;
 /// Parts of a title for which hits are computed: fewer viewers reach the later ones.
 const PARTS: usize = 8;
+/// Places in a title for which viewers before them are counted.
+const PLACES: usize = 64;
 /// Times to the next viewer for which hits are computed: from a second to a hundred days, each so
 /// many times the one before.
 const POINTS: usize = 90;
@@ -38,13 +40,17 @@ struct RetainedPart {
     bytes: f64,
     /// Viewers that read it per second.
     rate: f64,
-    /// Seconds after which a viewer reads it.
-    after_s: f64,
+    /// Viewers of the title per second, and its length.
+    views: f64,
+    seconds: f64,
+    /// Its place in the title, of 1.
+    at: f64,
 }
 
 /// Share of the bytes sent that memory has, by its size.
 struct HitCurve {
     parts: Vec<RetainedPart>,
+    before: ViewersBefore,
     retention: Retention,
     /// Bytes that viewers read per second.
     all: f64,
@@ -88,7 +94,7 @@ impl Plan {
                 bytes_per_s: of_disk.iter().map(|title| title.bytes_per_s).sum(),
                 bit_rate: demand.bit_rate,
                 chains: &chains,
-                hit_ratio: &|bytes| hits.at(bytes as f64),
+                hit_ratio: &|bytes, held_s| hits.at(bytes as f64, held_s),
             };
             SteadyState::new(&engine, disk.drive, &load)
         };
@@ -144,36 +150,60 @@ fn parts(titles: &[TitleLoad], demand: &PlanDemand) -> Vec<RetainedPart> {
         parts.extend(reach.iter().map(|(middle, reach)| RetainedPart {
             bytes: bytes / PARTS as f64,
             rate: views * reach,
-            after_s: middle * seconds,
+            views,
+            at: *middle,
+            seconds,
         }));
     }
     parts
 }
 
+/// Viewers before a place in a title, by that place: of one view a second of a title of a second.
+#[derive(Debug)]
+struct ViewersBefore([f64; PLACES + 1]);
+
+impl ViewersBefore {
+    fn new(watched: &[f64]) -> Self {
+        let before = |place: usize| {
+            let place = place as f64 / PLACES as f64;
+            let sum: f64 = watched.iter().map(|end| end.min(place)).sum();
+            sum / watched.len().max(1) as f64
+        };
+        Self(core::array::from_fn(before))
+    }
+
+    fn at(&self, place: f64) -> f64 {
+        let scaled = place.clamp(0.0, 1.0) * PLACES as f64;
+        let below = (scaled as usize).min(PLACES - 1);
+        self.0[below] + (self.0[below + 1] - self.0[below]) * (scaled - below as f64)
+    }
+}
+
 impl RetainedPart {
     /// The share of it that is in memory on average, and of its viewers that find it there, if
-    /// memory has pieces whose next viewer is expected within `within_s` seconds.
-    fn retained(&self, within_s: f64, retention: Retention) -> (f64, f64) {
-        let due = self.rate * within_s;
-        match retention {
-            Retention::Popularity if due < RARE => {
-                let due = self.rate * within_s.min(self.after_s);
-                (due * due / 2.0, due)
+    /// memory has pieces whose next viewer is expected within `within_s` seconds: by their
+    /// popularity with the probability `often`, else because the viewer has begun. It is also kept
+    /// for viewers who then leave before they reach it, half as long on average.
+    fn retained(&self, within_s: f64, often: f64, before: &ViewersBefore) -> (f64, f64) {
+        let from = self.at - within_s / self.seconds.max(1.0);
+        let begun = self.views * self.seconds * (before.at(self.at) - before.at(from));
+        let comes = self.rate * within_s.min(self.at * self.seconds);
+        let kept_for = libm::sqrt(comes * (comes + begun) / 2.0);
+        let (share, hits) = match kept_for < RARE {
+            true => (kept_for * kept_for / 2.0, comes),
+            false => {
+                let missed = libm::exp(-kept_for);
+                (1.0 - missed - kept_for * missed, -libm::expm1(-comes))
             }
-            _ if due < RARE => (due, due),
-            // Viewers that come often enough are expected; of others only those who have begun.
-            Retention::Popularity if due >= 1.0 => (1.0, 1.0),
-            Retention::Popularity => {
-                let due = self.rate * within_s.min(self.after_s);
-                let missed = libm::exp(-due);
-                (1.0 - missed - due * missed, 1.0 - missed)
-            }
-            // Che, Tung and Wang, "Hierarchical Web Caching Systems", 2002.
-            Retention::Lru | Retention::PageCache => {
-                let hit = 1.0 - libm::exp(-due);
-                (hit, hit)
-            }
-        }
+        };
+        (often + (1.0 - often) * share, often + (1.0 - often) * hits)
+    }
+
+    /// The same of a memory of the pieces read last, which has those read within so many seconds
+    /// (Che, Tung and Wang, "Hierarchical Web Caching Systems", 2002).
+    fn retained_by_last_use(&self, within_s: f64) -> (f64, f64) {
+        let hit = -libm::expm1(-self.rate * within_s);
+        (hit, hit)
     }
 }
 
@@ -183,6 +213,7 @@ impl HitCurve {
         Self {
             all: parts.iter().map(|part| part.bytes * part.rate).sum(),
             parts,
+            before: ViewersBefore::new(&demand.watched),
             retention,
             points: RefCell::new([None; POINTS]),
         }
@@ -193,13 +224,20 @@ impl HitCurve {
         if let Some(point) = self.points.borrow()[number] {
             return point;
         }
-        let within_s = match number {
-            0 => 0.0,
-            _ => libm::pow(WITHIN_STEP, (number - 1) as f64),
-        };
+        let within_s = within_s(number);
         let (mut bytes, mut found) = (0.0, 0.0);
+        // Parts of a title that as many viewers reach are neighbours.
+        let (mut rate, mut often) = (0.0, 0.0);
         for part in &self.parts {
-            let (share, hits) = part.retained(within_s, self.retention);
+            let (share, hits) = match self.retention {
+                Retention::Popularity => {
+                    if part.rate != rate {
+                        (rate, often) = (part.rate, read_again_within(part.rate, within_s));
+                    }
+                    part.retained(within_s, often, &self.before)
+                }
+                Retention::Lru | Retention::PageCache => part.retained_by_last_use(within_s),
+            };
             bytes += part.bytes * share;
             found += part.bytes * part.rate * hits;
         }
@@ -208,7 +246,9 @@ impl HitCurve {
         point
     }
 
-    fn at(&self, bytes: f64) -> f64 {
+    /// The share of hits if so many bytes are retained, and others are in memory for `held_s` seconds
+    /// before they are read: a viewer so little behind finds them, too.
+    fn at(&self, bytes: f64, held_s: f64) -> f64 {
         // The first point with more bytes, or none.
         let (mut above, mut end) = (1, POINTS);
         while above < end {
@@ -218,12 +258,35 @@ impl HitCurve {
                 false => end = middle,
             }
         }
-        let below = self.point(above - 1);
-        if above == POINTS {
-            return below.1;
-        }
-        let above = self.point(above);
-        below.1 + (above.1 - below.1) * (bytes - below.0) / (above.0 - below.0)
+        let below = above - 1;
+        let part = match above == POINTS {
+            true => 0.0,
+            false => {
+                let (least, most) = (self.point(below).0, self.point(above).0);
+                (bytes - least) / (most - least)
+            }
+        };
+        let within_s = within_s(below) + part * (within_s(above) - within_s(below));
+        self.hits(within_s + held_s)
+    }
+
+    /// The share of hits if memory has all whose next viewer is expected within so many seconds.
+    fn hits(&self, seconds: f64) -> f64 {
+        let above = (1..POINTS).find(|number| within_s(*number) > seconds);
+        let Some(above) = above else {
+            return self.point(POINTS - 1).1;
+        };
+        let (least_s, most_s) = (within_s(above - 1), within_s(above));
+        let (least, most) = (self.point(above - 1).1, self.point(above).1);
+        least + (most - least) * (seconds - least_s) / (most_s - least_s)
+    }
+}
+
+/// How far a point of a curve looks ahead, seconds.
+fn within_s(point: usize) -> f64 {
+    match point {
+        0 => 0.0,
+        _ => libm::pow(WITHIN_STEP, (point - 1) as f64),
     }
 }
 

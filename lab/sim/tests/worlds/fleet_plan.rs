@@ -10,10 +10,12 @@ use headlong_units::{BitRate, Duration, GIB, MIB};
 
 use crate::window;
 
-/// By how much a plan may be wrong about the busy time of all disks, and of one, as a share of that
-/// in the simulation.
+/// By how much a plan may be wrong about the busy time of all disks, as a share of that in the
+/// simulation, and about that of one, which also has a tenth more or fewer viewers by chance.
 const FLEET_ERROR_MAX: f64 = 0.1;
-const DISK_ERROR_MAX: f64 = 0.3;
+const DISK_ERROR_MAX: f64 = 0.2;
+/// Of a disk with little to do it may be wrong by this part of its time.
+const DISK_ERROR_LEAST: f64 = 0.03;
 
 /// A fleet of two to four boxes of one or two disks, all else of which is drawn.
 fn drawn(seed: u64) -> FleetExperiment {
@@ -48,7 +50,7 @@ fn drawn(seed: u64) -> FleetExperiment {
         ramp_down: Duration::ZERO,
         ..WorldSetup::default()
     };
-    setup.engine.memory_bytes = disks * between(2, 8) * 128 * MIB;
+    setup.engine.memory_bytes = disks * between(2, 8) * 256 * MIB;
     setup.engine.piece_bytes = MIB;
     setup.engine.set_prefetch(match between(0, 2) {
         0 => Prefetch::Size(between(4, 12) * MIB),
@@ -88,11 +90,10 @@ fn drawn(seed: u64) -> FleetExperiment {
     }
 }
 
-/// The busiest disks of drawn fleets have less memory than their prefetches would fill, where a plan
-/// knows least.
+/// Memory is at least what the prefetches of all viewers fill: of less, a plan knows little.
 #[test]
 fn fleets_are_as_busy_as_planned() {
-    for seed in [101, 102] {
+    for seed in 101..=105 {
         let figures = drawn(seed)
             .run(BalancingRule::Placed, seed)
             .expect("a world");
@@ -103,8 +104,9 @@ fn fleets_are_as_busy_as_planned() {
         let error = (planned / busy - 1.0).abs();
         assert!(error <= FLEET_ERROR_MAX, "{seed}: {error:.3} {disks:?}");
         for disk in disks {
-            let error = (disk.busy_ratio() - 1.0).abs();
-            assert!(error <= DISK_ERROR_MAX, "{seed}: {error:.3} {disk:?}");
+            let error = (disk.planned_busy - disk.busy).abs();
+            let error_max = DISK_ERROR_LEAST.max(disk.busy * DISK_ERROR_MAX);
+            assert!(error <= error_max, "{seed}: {error:.3} {disk:?}");
         }
     }
 }

@@ -21,7 +21,9 @@ const TICKS: u64 = 360;
 /// Chains of which the work is computed, as many as a controller remembers.
 const CHAINS: usize = 512;
 /// Rounds in which hits, and the memory that prefetches leave for them, approach each other.
-const ROUNDS: usize = 16;
+const ROUNDS: usize = 32;
+/// Pieces of each chain that are partly read or being sent.
+const PIECES_IN_USE: f64 = 0.7;
 const FOREVER: Duration = Duration(u64::MAX);
 
 /// A load of a device that does not change.
@@ -33,8 +35,9 @@ pub struct SteadyLoad<'l> {
     /// Chains that represent all, in an order in which they may end, drawn at random: bytes that
     /// the viewer reads, and bytes of the title.
     pub chains: &'l [(u64, u64)],
-    /// Share of the sent bytes that is found in memory if this many bytes are retained.
-    pub hit_ratio: &'l dyn Fn(u64) -> f64,
+    /// Share of the sent bytes that is found in memory if this many bytes are retained, and those of
+    /// a prefetch are in memory for so many seconds before they are read.
+    pub hit_ratio: &'l dyn Fn(u64, f64) -> f64,
 }
 
 impl core::fmt::Debug for SteadyLoad<'_> {
@@ -147,23 +150,55 @@ impl<'l> SteadyObserver<'l> {
         }
     }
 
-    /// Unread bytes of all chains that read from the device, each of which holds from what it has
-    /// left when it reads again up to a prefetch more.
-    fn unread_bytes(&self, prefetch_bytes: u64, hit_ratio: f64) -> u64 {
-        let left = self.ahead_bytes().min(prefetch_bytes / 2);
-        let held = (left + prefetch_bytes / 2) as f64;
-        let unread = (self.holders * (1.0 - hit_ratio) * held) as u64;
-        unread.min(self.config.memory_bytes)
+    /// Unread bytes of a chain: from what it has left when it reads again up to a prefetch more.
+    fn held_bytes(&self, prefetch_bytes: u64) -> u64 {
+        self.ahead_bytes().min(prefetch_bytes / 2) + prefetch_bytes / 2
     }
 
-    /// The share of hits in the memory that prefetches leave: the more hits, the more they leave.
-    /// Memory that was in use for hits stays so.
-    fn hit_ratio(&self, prefetch_bytes: u64) -> f64 {
+    /// The share of hits if this many bytes are retained.
+    fn hits_with(&self, retained_bytes: u64, prefetch_bytes: u64) -> f64 {
+        let pace = self.load.bit_rate.0.max(1) as f64;
+        let held_s = self.held_bytes(prefetch_bytes) as f64 * 8.0 / pace;
+        (self.load.hit_ratio)(retained_bytes, held_s).clamp(0.0, 1.0)
+    }
+
+    /// Bytes that chains hold for their viewers: of those that read from the device prefetches, of
+    /// those that find the next bytes in memory as many as must be left when a chain reads again.
+    /// Those so close to another viewer that they find its prefetches (`near`) share all.
+    fn unread_bytes(&self, prefetch_bytes: u64, hit_ratio: f64, near: f64) -> u64 {
+        let left = self.held_bytes(prefetch_bytes) - prefetch_bytes / 2;
+        let held = (1.0 - near) * (left as f64 + self.in_use_bytes())
+            + (1.0 - hit_ratio) * (prefetch_bytes / 2) as f64;
+        ((self.holders * held) as u64).min(self.config.memory_bytes)
+    }
+
+    /// Bytes of a chain that are partly read or being sent.
+    fn in_use_bytes(&self) -> f64 {
+        self.config.piece_bytes as f64 * PIECES_IN_USE
+    }
+
+    /// The prefetch for which memory has room if every chain that reads from the device holds one.
+    fn fitting_bytes(&self, hit_ratio: f64, near: f64) -> u64 {
+        let memory = self.config.memory_bytes as f64 / self.holders.max(1.0);
+        let (apart, missed) = (1.0 - near, 1.0 - hit_ratio);
+        let held = (memory - apart * self.in_use_bytes()).max(0.0);
+        let ahead = self.ahead_bytes() as f64;
+        // As much is left as half of a prefetch, but not more than the viewers' time to read ahead.
+        let small = held * 2.0 / (apart + missed);
+        let large = (held - apart * ahead) * 2.0 / missed;
+        // Infinite if all is found. The cast saturates.
+        (small.min(2.0 * ahead).max(large) as u64).max(self.config.piece_bytes)
+    }
+
+    /// The share of hits in the memory that prefetches leave, and without such memory: the more
+    /// hits, the more they leave.
+    fn hit_ratios(&self, prefetch_bytes: u64) -> (f64, f64) {
+        let near = self.hits_with(0, prefetch_bytes);
         let round = |hit_ratio: f64, _| {
-            let unread = self.unread_bytes(prefetch_bytes, hit_ratio);
-            (self.load.hit_ratio)(self.config.memory_bytes - unread).clamp(0.0, 1.0)
+            let unread = self.unread_bytes(prefetch_bytes, hit_ratio, near);
+            self.hits_with(self.config.memory_bytes - unread, prefetch_bytes)
         };
-        (0..ROUNDS).fold(1.0, round)
+        ((0..ROUNDS).fold(near, round), near)
     }
 
     fn ended(&self, (read_bytes, whole_bytes): (u64, u64), sent_bytes: u64) -> EndedChain {
@@ -179,10 +214,13 @@ impl<'l> SteadyObserver<'l> {
         }
     }
 
-    /// The work that all chains cause, and the share of the time that it takes.
-    fn state(&self) -> (SteadyState, DeviceWork) {
-        let (rule_bytes, prefetch_bytes) = self.sizes();
-        let hit_ratio = self.hit_ratio(prefetch_bytes);
+    /// The work that all chains cause, the share of the time that it takes, and the bytes that they
+    /// hold.
+    fn state(&self) -> (SteadyState, DeviceWork, u64) {
+        let (rule_bytes, cut_bytes) = self.sizes();
+        let (hit_ratio, near) = self.hit_ratios(cut_bytes);
+        let prefetch_bytes = cut_bytes.min(self.fitting_bytes(hit_ratio, near));
+        let (hit_ratio, near) = self.hit_ratios(prefetch_bytes);
         let mut past = EndedChains::default();
         let mut sent_bytes = 0;
         for chain in self.load.chains.iter().take(CHAINS) {
@@ -200,7 +238,8 @@ impl<'l> SteadyObserver<'l> {
             hit_ratio,
             busy: missed * work.cost(self.drive) / 1e9,
         };
-        (state, work)
+        let unread_bytes = self.unread_bytes(prefetch_bytes, hit_ratio, near);
+        (state, work, unread_bytes)
     }
 
     /// Lets the controller observe the load until it has settled.
@@ -216,7 +255,7 @@ impl<'l> SteadyObserver<'l> {
             if self.sizes() != sizes {
                 (sizes, of_sizes) = (self.sizes(), self.state());
             }
-            let (state, work) = of_sizes;
+            let (state, work, unread_bytes) = of_sizes;
             let sent = self.load.bytes_per_s * TICK.as_secs_f64();
             stats.bytes_sent += sent as u64;
             stats.bytes_reused += (sent * state.hit_ratio) as u64;
@@ -240,7 +279,7 @@ impl<'l> SteadyObserver<'l> {
                 drive: Some(self.drive),
                 again_bytes: 0,
                 memory_bytes: self.config.memory_bytes,
-                unread_bytes: self.unread_bytes(state.prefetch_bytes, state.hit_ratio),
+                unread_bytes,
             });
         }
         self.state().0
@@ -272,7 +311,7 @@ mod tests {
             bytes_per_s: 40.0 * MIB as f64,
             bit_rate: BitRate::from_kbps(2_000),
             chains,
-            hit_ratio: &|_| hit_ratio,
+            hit_ratio: &|_, _| hit_ratio,
         };
         SteadyState::new(config, DRIVE, &load)
     }
