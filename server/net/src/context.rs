@@ -15,7 +15,6 @@ use tokio::time::{Duration, Instant};
 use super::address_limits::{AddressLimits, AddressShare, ShareLimit, Site, Subscriber};
 use super::counters::{ConnectionCounters, add};
 use super::flood_penalties::FloodPenalties;
-use super::http2::RequestTurns;
 use super::info::ConnectionInfo;
 use super::limits::ConnectionLimits;
 use super::remote::{Remote, TrustedProxies};
@@ -52,7 +51,6 @@ pub struct ListenerContext {
     pub threads: Option<Arc<ConnectionThreads>>,
     pub(super) log: Arc<LimitedLog>,
     pub(super) request_memory: Arc<RequestMemory>,
-    pub(super) request_turns: RequestTurns,
     pub(super) open: Arc<OpenConnections>,
     pub(super) by_address: Arc<AddressLimits>,
     pub(super) penalties: Arc<FloodPenalties>,
@@ -76,7 +74,6 @@ impl ListenerContext {
             threads: None,
             log: Arc::default(),
             request_memory: Arc::default(),
-            request_turns: RequestTurns::default(),
             open: Arc::default(),
             by_address: Arc::default(),
             penalties: Arc::default(),

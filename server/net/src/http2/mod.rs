@@ -26,7 +26,6 @@ use tokio::time::{Duration, Instant, Sleep, sleep};
 use self::connection_buffer::ConnectionBuffer;
 use self::metered_stream::{MeteredStream, ReadGate};
 use self::request_turn::RequestTurn;
-pub(super) use self::request_turn::RequestTurns;
 use self::slice::Slice;
 use super::context::ListenerContext;
 use super::info::ConnectionInfo;
@@ -146,7 +145,7 @@ where
                 // Further requests may wait in the library.
                 self.gate.set_closed(true);
                 self.turn.end();
-                self.turn.line_up(&self.context.request_turns, cx);
+                self.turn.line_up(cx);
                 break;
             }
             if self.info.is_flooded() && !self.is_told_to_calm {

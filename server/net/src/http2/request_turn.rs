@@ -3,7 +3,7 @@
 //! A connection that woke itself for its next requests would stand in its thread's queue together with
 //! all others that do so, and a viewer's event behind them: hundreds of connections full of requests
 //! made each viewer wait for all of their turns. In this line they stand by themselves: few at a time
-//! are in the queues of the threads.
+//! are in the queue of their thread.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,18 +11,12 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Turns at once for each processor: the next connection is woken while one has its turn.
-const TURNS_PER_PROCESSOR: usize = 2;
+/// Turns at once on a thread: the next connection is woken while one has its turn.
+const TURNS_AT_ONCE: usize = 2;
 
-/// Turns of all connections.
-#[derive(Debug, Clone)]
-pub(crate) struct RequestTurns(Arc<Semaphore>);
-
-impl Default for RequestTurns {
-    fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self(Arc::new(Semaphore::new(TURNS_PER_PROCESSOR * processors)))
-    }
+thread_local! {
+    /// Of the connections of this thread: those of another one may stand still.
+    static TURNS: Arc<Semaphore> = Arc::new(Semaphore::new(TURNS_AT_ONCE));
 }
 
 /// A connection's place in the line, if it has further requests.
@@ -34,8 +28,8 @@ pub(super) struct RequestTurn {
 
 impl RequestTurn {
     /// Lines up behind all others that wait. The task is woken when its turn comes.
-    pub(super) fn line_up(&mut self, turns: &RequestTurns, cx: &mut Context<'_>) {
-        let turns = Arc::clone(&turns.0);
+    pub(super) fn line_up(&mut self, cx: &mut Context<'_>) {
+        let turns = TURNS.with(Arc::clone);
         // Never closed.
         let turn = async move { turns.acquire_owned().await.ok() };
         self.waiting = Some(Box::pin(turn));
@@ -78,7 +72,6 @@ mod tests {
 
     #[test]
     fn few_connections_have_their_turn_at_once_and_each_in_its_order() {
-        let turns = RequestTurns(Arc::new(Semaphore::new(2)));
         let mut connections: Vec<RequestTurn> = (0..5).map(|_| RequestTurn::default()).collect();
         let woken = Arc::<Mutex<VecDeque<usize>>>::default();
         let waker = |number| Waker::from(Arc::new(Woken(number, Arc::clone(&woken))));
@@ -86,12 +79,12 @@ mod tests {
         for (connection, waker) in connections.iter_mut().zip(&wakers) {
             let mut cx = Context::from_waker(waker);
             assert!(connection.poll(&mut cx).is_ready(), "not in the line yet");
-            connection.line_up(&turns, &mut cx);
+            connection.line_up(&mut cx);
         }
         let mut order = Vec::new();
         loop {
             let mut runnable = woken.lock().expect("no panic");
-            assert!(runnable.len() <= 2, "{runnable:?}");
+            assert!(runnable.len() <= TURNS_AT_ONCE, "{runnable:?}");
             let Some(next) = runnable.pop_front() else {
                 break;
             };
@@ -101,10 +94,11 @@ mod tests {
             order.push(next);
             connections[next].end();
             if order.len() <= 5 {
-                connections[next].line_up(&turns, &mut cx);
+                connections[next].line_up(&mut cx);
             }
         }
         assert_eq!(order, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
-        assert_eq!(turns.0.available_permits(), 2);
+        let free = TURNS.with(|turns| turns.available_permits());
+        assert_eq!(free, TURNS_AT_ONCE);
     }
 }
