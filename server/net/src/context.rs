@@ -26,10 +26,14 @@ use super::threads::ConnectionThreads;
 const SHED_PART: usize = 64;
 /// The same for one address that has all that it may have. As many new ones may come before the first
 /// of these has closed, so that clients behind one address that reconnect together are not refused.
-const SHED_PART_OF_ADDRESS: usize = 8;
+/// Closing one takes some 15 us of its thread, for which viewers wait.
+const SHED_PART_OF_ADDRESS: usize = 32;
 /// Time between two scans, for each connection that the first one found: ten times what it took. A
 /// flood of connections for which there is no room would otherwise keep a thread busy with scans.
 const SCAN_REST: Duration = Duration::from_micros(2);
+/// The same at least, for one address: further ones are refused, which costs less than to close others
+/// for them.
+const SCAN_REST_OF_ADDRESS: Duration = Duration::from_millis(100);
 
 /// State shared by all listeners of one server.
 #[derive(Debug, Clone)]
@@ -277,6 +281,10 @@ impl LastScan {
 
     fn note(&self, site: Option<Site>, scanned: usize, closing: usize) {
         let rest = SCAN_REST.saturating_mul(u32::try_from(scanned).unwrap_or(u32::MAX));
+        let rest = rest.max(match site {
+            Some(_) => SCAN_REST_OF_ADDRESS,
+            None => Duration::ZERO,
+        });
         let outcome = ScanOutcome {
             site,
             closing,
