@@ -396,9 +396,16 @@ impl Chains {
         self.chains.len() - self.expected.len() - self.once.left_count()
     }
 
-    /// The chain that has been idle for longest, if any is idle.
-    pub(crate) fn longest_idle(&mut self) -> Option<ChainId> {
-        self.oldest_idle().map(|(_, id)| id)
+    /// The idle chain that ends if there is no room for another one: of those whose viewer sent a
+    /// single request the one that has been idle for longest, so that a client that samples titles
+    /// without end ends no chains but such; else of all.
+    pub(crate) fn least_needed(&mut self) -> Option<ChainId> {
+        let (_, oldest) = self.oldest_idle()?;
+        let stay_of = |id| Some(self.chains.get(&id)?.stay);
+        match stay_of(oldest) {
+            Some(ReaderPresence::Left) => Some(oldest),
+            _ => self.once.oldest(stay_of).or(Some(oldest)),
+        }
     }
 
     fn oldest_idle(&mut self) -> Option<(Instant, ChainId)> {

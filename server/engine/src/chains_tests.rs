@@ -47,12 +47,35 @@ fn request_between_two_chains_joins_them() {
 }
 
 #[test]
+fn chains_of_a_single_request_make_room_before_those_of_viewers() {
+    let mut chains = Chains::default();
+    let at = |second| Instant::ZERO + Duration::from_secs(second);
+    let ids = [0, 1000, 2000].map(|start| begin(&mut chains, start, start + 100));
+    let [viewer, sampled, sampled_later] = ids;
+    let request = |chains: &mut Chains, second, id, number| {
+        chains.begin_request(at(second), id, RequestId(number), None);
+        chains.end_request(at(second), id, RequestId(number));
+    };
+    request(&mut chains, 1, viewer, 1);
+    request(&mut chains, 2, viewer, 2);
+    request(&mut chains, 3, sampled, 3);
+    request(&mut chains, 4, sampled_later, 4);
+    for expected in [sampled, sampled_later, viewer] {
+        let ending = chains.least_needed();
+        assert_eq!(ending, Some(expected));
+        chains.end(expected);
+        chains.check_invariants();
+    }
+    assert_eq!(chains.least_needed(), None);
+}
+
+#[test]
 fn chain_ends_forty_seconds_after_last_request() {
     let mut chains = Chains::default();
     let id = begin(&mut chains, 0, 100);
     let at = |second| Instant::ZERO + Duration::from_secs(second);
     chains.begin_request(at(5), id, RequestId(1), None);
-    assert_eq!(chains.longest_idle(), None);
+    assert_eq!(chains.least_needed(), None);
     assert_eq!(chains.poll_expired(at(100), GAP), None);
     chains.end_request(at(30), id, RequestId(1));
     chains.check_invariants();

@@ -85,11 +85,16 @@ pub struct EngineConfig {
     pub flash: StoreConfig,
     /// Most requests in progress.
     pub requests_max: usize,
-    /// Most chains remembered.
+    /// Most chains remembered, if there is memory for them.
     pub chains_max: usize,
     /// Most streams registered.
     pub streams_max: usize,
 }
+
+/// Chains for each piece of memory.
+const CHAINS_PER_PIECE: u64 = 4;
+/// As many are remembered however little memory there is.
+const CHAINS_LEAST: u64 = 4096;
 
 /// A sizing rule and the size that it scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -363,6 +368,13 @@ impl EngineConfig {
     /// Number of pieces of memory.
     pub const fn slot_count(&self) -> u64 {
         self.memory_bytes / self.piece_bytes
+    }
+
+    /// Most chains remembered: `chains_max`, or fewer if memory has pieces for a part of them only. One
+    /// takes about a kilobyte.
+    pub(crate) fn chains_most(&self) -> usize {
+        let by_memory = (self.slot_count() * CHAINS_PER_PIECE).max(CHAINS_LEAST);
+        usize::try_from(by_memory).map_or(self.chains_max, |most| most.min(self.chains_max))
     }
 
     /// Whether bytes are read before they are missing.

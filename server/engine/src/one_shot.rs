@@ -95,6 +95,15 @@ impl OneShotReaders {
         })
     }
 
+    /// The idle chain that has been so for longest, of those whose reader has not left yet.
+    pub(crate) fn oldest(
+        &mut self,
+        stay_of: impl Fn(ChainId) -> Option<ReaderPresence>,
+    ) -> Option<ChainId> {
+        let oldest = self.idle.oldest(|id| stay_of(id)?.turn());
+        oldest.map(|(_, id)| id)
+    }
+
     /// When [`OneShotReaders::poll`] may next return a chain.
     pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
         let after = Duration(gap.0 / REMEMBERED_FOR_LEFT + 1);

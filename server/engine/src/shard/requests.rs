@@ -148,8 +148,8 @@ impl Shard {
             return Ok(chain);
         }
         self.admit(request)?;
-        if self.chains.len() >= self.config.chains_max {
-            let idle = self.chains.longest_idle().ok_or(Refusal::Full)?;
+        if self.chains.len() >= self.config.chains_most() {
+            let idle = self.chains.least_needed().ok_or(Refusal::Full)?;
             self.end_chain(idle);
         }
         self.stats.chains += 1;
