@@ -26,14 +26,15 @@ use super::threads::ConnectionThreads;
 const SHED_PART: usize = 64;
 /// The same for one address that has all that it may have. As many new ones may come before the first
 /// of these has closed, so that clients behind one address that reconnect together are not refused.
-/// Closing one takes some 15 us of its thread, for which viewers wait.
-const SHED_PART_OF_ADDRESS: usize = 32;
+const SHED_PART_OF_ADDRESS: usize = 8;
+/// Most that close at a time. It takes a thread some 15 us for each, for which viewers wait.
+const SHED_MAX: usize = 128;
 /// Time between two scans, for each connection that the first one found: ten times what it took. A
 /// flood of connections for which there is no room would otherwise keep a thread busy with scans.
 const SCAN_REST: Duration = Duration::from_micros(2);
-/// The same at least, for one address: further ones are refused, which costs less than to close others
+/// The same for each that closes: further new ones are refused, which costs less than to close others
 /// for them.
-const SCAN_REST_OF_ADDRESS: Duration = Duration::from_millis(100);
+const CLOSING_REST: Duration = Duration::from_micros(500);
 
 /// State shared by all listeners of one server.
 #[derive(Debug, Clone)]
@@ -236,7 +237,7 @@ impl ListenerContext {
     }
 }
 
-/// Asks idle connections to close, at most one part in this many of all: those with the most by
+/// Asks idle connections to close, at most one part in this many of all and [`SHED_MAX`]: those with the most by
 /// `weight`, and of equal ones the oldest. Returns how many are closing.
 fn shed<W: Ord>(
     all: &[Arc<ConnectionInfo>],
@@ -252,7 +253,7 @@ fn shed<W: Ord>(
         .filter_map(|info| Some((Reverse(weight(info)), info.idle_since()?, info)))
         .collect();
     idle.sort_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
-    idle.truncate(all.len().div_ceil(part));
+    idle.truncate(all.len().div_ceil(part).min(SHED_MAX));
     idle.iter().for_each(|(_, _, info)| info.shed());
     idle.len()
 }
@@ -280,11 +281,9 @@ impl LastScan {
     }
 
     fn note(&self, site: Option<Site>, scanned: usize, closing: usize) {
-        let rest = SCAN_REST.saturating_mul(u32::try_from(scanned).unwrap_or(u32::MAX));
-        let rest = rest.max(match site {
-            Some(_) => SCAN_REST_OF_ADDRESS,
-            None => Duration::ZERO,
-        });
+        let times =
+            |each: Duration, count| each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        let rest = times(SCAN_REST, scanned).max(times(CLOSING_REST, closing));
         let outcome = ScanOutcome {
             site,
             closing,
