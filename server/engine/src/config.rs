@@ -372,7 +372,7 @@ impl EngineConfig {
 
     /// Most chains remembered: `chains_max`, or fewer if memory has pieces for a part of them only. One
     /// takes about a kilobyte.
-    pub(crate) fn chains_most(&self) -> usize {
+    pub(crate) fn chains_limit(&self) -> usize {
         let by_memory = (self.slot_count() * CHAINS_PER_PIECE).max(CHAINS_LEAST);
         usize::try_from(by_memory).map_or(self.chains_max, |most| most.min(self.chains_max))
     }
@@ -454,5 +454,22 @@ impl EngineConfig {
         wrong
             .into_iter()
             .filter_map(|(is_wrong, error)| is_wrong.then_some(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_follow_memory_within_bounds() {
+        let limit = |memory_mib: u64| {
+            let config = EngineConfig {
+                memory_bytes: memory_mib * MIB,
+                ..EngineConfig::default()
+            };
+            config.chains_limit()
+        };
+        assert_eq!([16, 256, 8192].map(limit), [4_096, 16_384, 65_536]);
     }
 }

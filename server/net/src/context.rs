@@ -237,8 +237,8 @@ impl ListenerContext {
     }
 }
 
-/// Asks idle connections to close, at most one part in this many of all and [`SHED_MAX`]: those with the most by
-/// `weight`, and of equal ones the oldest. Returns how many are closing.
+/// Asks idle connections to close, at most one part in this many of all and [`SHED_MAX`]: those with
+/// the most by `weight`, and of equal ones the oldest. Returns how many are closing.
 fn shed<W: Ord>(
     all: &[Arc<ConnectionInfo>],
     part: usize,

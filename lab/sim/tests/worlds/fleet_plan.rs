@@ -90,7 +90,7 @@ fn drawn(seed: u64) -> FleetExperiment {
     }
 }
 
-/// Memory is at least what the prefetches of all viewers fill: of less, a plan knows little.
+/// Disks have at least 512 MiB of memory. Where prefetches fill all of it, a plan knows less.
 #[test]
 fn fleets_are_as_busy_as_planned() {
     for seed in 101..=105 {

@@ -144,7 +144,7 @@ impl Shard {
 
     fn may_begin_expected(&self, viewer: ReaderIdentity) -> bool {
         let has_many = self.chains.expected_of(viewer, EXPECTED_PER_VIEWER) >= EXPECTED_PER_VIEWER;
-        !has_many && self.chains.len() < self.config.chains_most() / 8 * TABLE_TAKEN_MAX
+        !has_many && self.chains.len() < self.config.chains_limit() / 8 * TABLE_TAKEN_MAX
     }
 
     /// Queues a chain's job for the announced bytes, unless it has one already, or enough bytes.

@@ -148,7 +148,7 @@ impl Shard {
             return Ok(chain);
         }
         self.admit(request)?;
-        if self.chains.len() >= self.config.chains_most() {
+        if self.chains.len() >= self.config.chains_limit() {
             let idle = self.chains.least_needed().ok_or(Refusal::Full)?;
             self.end_chain(idle);
         }

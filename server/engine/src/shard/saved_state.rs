@@ -74,7 +74,7 @@ impl Shard {
         let Some(layout) = self.streams.layout(stream) else {
             return false;
         };
-        let has_room = self.chains.len() < self.config.chains_most();
+        let has_room = self.chains.len() < self.config.chains_limit();
         let is_live = told.idle <= self.config.chain_gap;
         if !has_room || !is_live || !told.is_possible(layout.size_bytes()) {
             return false;

@@ -742,6 +742,30 @@ fn full_tables_refuse_requests() {
 }
 
 #[test]
+fn viewer_keeps_its_chain_while_others_send_a_single_request() {
+    let mut rig = Rig::new(EngineConfig {
+        chains_max: 64,
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    let sampled = rig.title(2, HOUR_BYTES, 2_000);
+    let watch = |rig: &mut Rig, n: u64| {
+        let request = range(1, title, n * CHUNK, CHUNK);
+        rig.request(request).expect("accepted");
+        rig.run_for(Duration::from_secs(1));
+    };
+    (0..2).for_each(|n| watch(&mut rig, n));
+    for n in 0..200 {
+        rig.request(range(1000 + n, sampled, 0, 1))
+            .expect("accepted");
+        rig.run_for(Duration::from_millis(50));
+    }
+    assert_eq!(rig.shard.stats().chains, 201);
+    watch(&mut rig, 2);
+    assert_eq!(rig.shard.stats().chains, 201, "the viewer's goes on");
+}
+
+#[test]
 fn replies_of_one_holder_fill_windows_with_a_quarter_of_memory() {
     const WINDOW: u64 = 8 * MIB;
     let mut rig = Rig::new(EngineConfig {
